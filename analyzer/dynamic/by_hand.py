@@ -1,7 +1,7 @@
-"""The worker run by hand: `python worker.pyz --target model.py::Net -o observation.json`.
+"""The standalone worker: `python worker.pyz --target model.py::Net -o observation.json`.
 
-For a machine that has Python and torch and no tcready: the same launcher, from the same file, watches the run, so
-that a model that hangs, dies or eats the memory leaves an observation as well.
+For a machine that has Python and torch but no tcready: the same launcher, from the same file, watches the run, so
+that a model that hangs, crashes or runs out of memory still leaves an observation.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _BENCH = {each.field: each for each in declared(BenchOptions)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if the model was compiled, whatever was seen; 2 if nothing was, and for wrong arguments.
+    """Return 0 if the model was compiled, whatever was found; 2 if nothing was compiled, and for invalid arguments.
 
-    The observation is written either way, if it can be.
+    The observation is written either way, if possible.
     """
     given = _parser().parse_args(arguments)
     began = time.monotonic()
@@ -77,7 +77,7 @@ def _say(what: object) -> None:
 
 
 def _refuse(given: argparse.Namespace) -> None:
-    """Raises TcreadyError, before anything runs, for what would be wrong only after it."""
+    """Raise TcreadyError, before anything runs, for options that would fail only after the run."""
     if given.trace_out is not None:
         refuse_trace_folder(Path(given.root) / given.trace_out, given.trace_out)
     if not given.bench:
@@ -102,7 +102,7 @@ def _refuse_unwritable(path: str) -> None:
 
 
 def _timed(seen: Observation) -> bool:
-    """Whether a bench timed any arm beside eager."""
+    """Return whether a bench timed any arm besides eager."""
     rows = (
         row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured
     )
@@ -123,7 +123,7 @@ def _bench_options(given: argparse.Namespace) -> BenchOptions:
 
 
 def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace, began: float) -> Observation:
-    """The run with what a bench measured; without it if the model cannot be called."""
+    """Return the run with the bench measurements, or without them if the model cannot be called."""
     states = {stage.stage: stage.state for stage in seen.stages}
     if any(states[name] != "pass" for name in ("import", "build", "eager")):
         return seen
@@ -193,7 +193,7 @@ def _help(each: Declared) -> str:
 
 
 def _argument(each: Declared) -> dict[str, Any]:
-    """What argparse is told of an option."""
+    """Return the argparse settings of an option."""
     option = each.option
     if option.kind == "flag":
         return {"action": argparse.BooleanOptionalAction, "default": each.default}
@@ -203,7 +203,7 @@ def _argument(each: Declared) -> dict[str, Any]:
 
 
 def _command_line(given: argparse.Namespace) -> tuple[str, ...]:
-    """The same run on the command line of `tcready check`."""
+    """Return the arguments of `tcready check` for the same run."""
     written = {each.field: getattr(given, each.field) for each in _OPTIONS}
     other = {each.field: written[each.field] for each in _OPTIONS if written[each.field] != each.default}
     other.pop("trace_out", None)  # its folder is not empty any more
@@ -223,7 +223,7 @@ def _request(given: argparse.Namespace) -> RunRequest:
 
 
 def _summary(seen: Observation, path: str) -> str:
-    """One line: which stages failed, and how much of the model was captured."""
+    """Summarize in one line which stages failed, and how much of the model was captured."""
     captured = [stage.detail for stage in seen.stages if stage.stage == "capture" and stage.state == "pass"]
     failed = [f"{stage.stage} failed: {stage.detail}" for stage in seen.stages if stage.state == "fail"]
     share = [f"{seen.coverage.share:.0%} of operations in graphs"] if seen.coverage else []

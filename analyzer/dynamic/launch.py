@@ -1,4 +1,4 @@
-"""The requests to a worker: run a target, try changes, measure. Each answer is complete, whatever the target does."""
+"""Send requests to a worker: run a target, try changes, measure. Each answer is complete, whatever the target does."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from tcready.schema.words import Origin, StageName, StageReason, TcreadyError
 from tcready.target import Target
 
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
-"""Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
+"""Stages that call the model: the failure of one case does not affect the others. `fullgraph` may fail legitimately."""
 _T = TypeVar("_T", ProofResult, BenchAnswer)
 WITHOUT: tuple[StageReason, ...] = ("no_torch", "device_missing")
-"""Reasons that keep a run from beginning, though no stage fails."""
+"""Reasons for which a run does not begin although no stage fails."""
 TIMING: frozenset[BenchKind] = frozenset({"steady", "soak"})
-"""Processes of a bench that are no copies: how they differ is part of what is measured, and copies have their memory laid
-out alike."""
+"""Kinds of bench processes that are not copies: differences between processes are part of the measurement, and copies
+have the same memory layout."""
 
 
 def observe(
@@ -62,12 +62,12 @@ def observe(
     progress: Callable[[Progress], None] = lambda _: None,
     stays: StayingWorker | None = None,
 ) -> Observation:
-    """Run the target in a process of its own. Whatever the target does, the answer is an Observation. If the run ends
-    well, its process is left to `stays`.
+    """Run the target in a separate process. Whatever the target does, the answer is an Observation. If the run ends
+    well, `stays` takes over its process.
 
-    Where one of several named cases fails or ends the process, another process runs the others; the stage in which
-    it failed stays failed. `progress` is given in a few words what is under way. Raises TcreadyError if the target's
-    text names nothing, and OSError if the temporary folder cannot be written.
+    If one of several named cases fails or ends the process, another process runs the others; the stage in which it
+    failed remains failed. `progress` gets a short description of the current step. Raises TcreadyError if the text of
+    the target names nothing, and OSError if the temporary folder cannot be written.
     """
     Target.parse(request.target)
     root = os.path.realpath(request.root)
@@ -97,7 +97,7 @@ def observe(
 
 
 def refuse_trace_folder(folder: Path, named: str) -> None:
-    """Raises TcreadyError if what torch traces would not be alone in a folder, or cannot be left there."""
+    """Raise TcreadyError if the folder for torch's trace is not empty or cannot be written."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise TcreadyError(
@@ -113,19 +113,20 @@ def refuse_trace_folder(folder: Path, named: str) -> None:
 def prove(
     request: RunRequest, proof: ProofRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> ProofResult:
-    """Try changes in processes of their own. Whatever they do, the answer is a ProofResult.
+    """Try changes in separate processes. Whatever they do, the answer is a ProofResult.
 
-    Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be
+    written.
     """
     with Prover(request, progress) as prover:
         return prover.prove(proof)
 
 
 class Prover:
-    """A process that tries changes, one request after the other: torch is loaded once for all of them.
+    """A process that tries changes, one request after the other, so that torch is loaded once.
 
-    It is started with the first request, and anew after one that it did not survive. Raises TcreadyError if the target's
-    text names nothing, and OSError if the temporary folder cannot be written.
+    It starts with the first request, and again after a request that ended it. Raises TcreadyError if the text of the
+    target names nothing, and OSError if the temporary folder cannot be written.
     """
 
     def __init__(self, request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> None:
@@ -195,12 +196,13 @@ class Prover:
 def bench(
     request: RunRequest, wanted: BenchRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> BenchAnswer:
-    """Measure in one process of its own, within the limits of the request's options.
+    """Measure in a separate process, within the limits of the request's options.
 
-    Variables of the environment that set up Dynamo and Inductor are part of what is measured, unlike in a run.
+    Environment variables that set up Dynamo and Inductor are part of the measurement, unlike in a run.
 
-    Whatever happens in it, the answer is a BenchAnswer: what was measured until then, and in `failure` why there is no
-    more. Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    Whatever happens, the answer is a BenchAnswer: the measurements so far, and in `failure` why there are no more.
+    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be
+    written.
     """
     Target.parse(request.target)
     if request.options.processes:
@@ -222,15 +224,15 @@ def bench(
 
 
 def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
-    """Ask a process that stays for one thing more."""
+    """Send one more request to a process that stays."""
     (room / "result.json").unlink(missing_ok=True)
     write_json(str(room / f"request-{number}.json"), wanted)
 
 
 class StayingWorker:
-    """The process of a run that is over, which measures with what it imported and built.
+    """The process of a finished run, which measures with what it imported and built.
 
-    Enter it as a context. `steps` is the number of consecutive calls that the bench times as one.
+    Use it as a context manager. `steps` is the number of consecutive calls that the bench times as one.
     """
 
     def __init__(self, steps: int = 1) -> None:
@@ -247,7 +249,7 @@ class StayingWorker:
         self.close()
 
     def is_of(self, request: RunRequest) -> bool:
-        """Whether the process is alive and its model that of this request."""
+        """Return whether the process is alive and has the model of this request."""
         return (
             self._running is not None
             and self._request is not None
@@ -256,7 +258,7 @@ class StayingWorker:
 
     @staticmethod
     def suits(request: RunRequest) -> bool:
-        """Whether a process of this run could be one of a bench: a bench does not hide variables of the environment that
+        """Return whether the process of this run can serve a bench: a bench does not hide environment variables that
         set up Dynamo and Inductor."""
         hidden = {name for name in os.environ if name.startswith(DROPPED_PREFIXES)}
         return is_plain(request) and not any(not name.startswith(DROPPED_IN_A_BENCH) for name in hidden)
@@ -268,7 +270,7 @@ class StayingWorker:
         root: str,
         progress: Callable[[Progress], None],
     ) -> Ending:
-        """Run the stages in a fresh process; how they ended. The process stays if they ended well."""
+        """Run the stages in a new process and return how they ended. The process stays if they ended well."""
         self.close()
         self._folder, self._request_number = folder, 0
         self._request = request = replace(
@@ -288,7 +290,7 @@ class StayingWorker:
         return with_detail(ending, started)
 
     def prepare(self, request: RunRequest) -> None:
-        """Start a process that imports torch and waits for one request: what it measures it builds itself."""
+        """Start a process that imports torch and waits for one request. It builds what it measures itself."""
         self.close()
         self._folder = folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         self._request_number = 0
@@ -304,7 +306,7 @@ class StayingWorker:
     def bench(
         self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]
     ) -> BenchAnswer:
-        """As `bench`, in this process. Whatever happens in it, the answer is a BenchAnswer."""
+        """Like the function `bench`, in this process. Whatever happens, the answer is a BenchAnswer."""
         assert self._request is not None
         assert self._folder is not None
         assert self._running is not None
@@ -323,7 +325,7 @@ class StayingWorker:
         return ended_early(found, state, _why(state, ending), late=ending.limit)
 
     def close(self) -> None:
-        """End the process, and remove its folder. Nothing happens if there is none."""
+        """End the process, if there is one, and remove its folder."""
         self._end()
         if self._folder is not None:
             self._folder.cleanup()
@@ -338,7 +340,7 @@ class StayingWorker:
 def _answered(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
-    """One worker from its start to its end: the answer that it left, its state, and how it ended."""
+    """Run one worker from start to end. Return the answer that it left, its state, and how it ended."""
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
@@ -349,7 +351,7 @@ def _answered(
 
 
 def _why(state: State | None, ending: Ending) -> str:
-    """Why a process gave no whole answer, in one line."""
+    """Explain in one line why a process did not give a complete answer."""
     stages = state.observation.stages if state is not None else ()
     why = next((stage.detail for stage in stages if stage.state == "fail"), "")
     if not why and state is not None and state.doing is None:
@@ -358,7 +360,7 @@ def _why(state: State | None, ending: Ending) -> str:
 
 
 def _case_of(failed: Stage, state: State) -> str | None:
-    """The named case in which that stage failed, or in which the process ended."""
+    """Return the named case in which that stage failed, or in which the process ended."""
     return state.case if failed.stage == state.doing else dict(state.failed_cases).get(failed.stage)
 
 
@@ -368,7 +370,7 @@ def _once(
     progress: Callable[[Progress], None],
     stays: StayingWorker | None = None,
 ) -> tuple[Observation, State | None]:
-    """One worker from its start to its end, or until its run is over and it stays."""
+    """Run one worker from start to end, or until its run is over and it stays."""
     if stays is not None and not stays.suits(request):
         stays = None
     with contextlib.ExitStack() as stack:
@@ -423,7 +425,7 @@ def _work(request: RunRequest, root: str) -> Work:
 
 
 def _left(kind: type[_T], path: Path) -> _T | None:
-    """What a worker left there as its answer; None if there is none."""
+    """Read the answer that a worker left at `path`; None if there is none."""
     with contextlib.suppress(*NOT_OURS):
         return read_json(kind, str(path))
     return None

@@ -123,8 +123,9 @@ class Calls:
     cases: Sequence[Case] = ()
     """The cases whose tensors count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """Whether the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts cannot
-    be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in doubt."""
+    """Whether the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts
+    cannot be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in
+    doubt."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Agreement:
 
     verdict: Verdict
     differences: tuple[str, ...] = ()
-    """What differs by more than rounding, each tensor or value in one line."""
+    """Differences beyond rounding, each tensor or value in one line."""
     compared: Compared | None = None
     """The figures of the tensor that differs most; None if nothing differs."""
 
@@ -164,7 +165,7 @@ class Wide:
     lost_casts: bool = False
     """Whether compiled code casts to a more precise dtype less often than eager code."""
     names: tuple[str, str] = ("eager code", "compiled code")
-    """How messages name the two sides."""
+    """The names of the two sides in messages."""
 
 
 def case_calls(
@@ -211,7 +212,7 @@ def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) ->
 
 
 def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
-    """Compare two outcomes on the assumption that eager code would return `expected` again."""
+    """Compare two outcomes, assuming that eager code would return `expected` again."""
     work = context.work
     if context.tolerance is not None:
         text = by_tolerance(expected, actual, context.tolerance)
@@ -231,8 +232,8 @@ def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls)
 
 
 def cached_on_one_side(expected: Outcome, actual: Outcome) -> frozenset[str]:
-    """Labels of buffers and attributes that only one side has: code may cache a result in eager mode, and compute it
-    each time if it is compiled."""
+    """Return labels of buffers and attributes that only one side has: code may cache a result in eager mode, and
+    compute it each time if it is compiled."""
     labels = {*labels_of(expected)} ^ {*labels_of(actual)}
     return frozenset(label for label in labels if kind_of(label) in ("attribute", "buffer"))
 
@@ -242,12 +243,12 @@ def _leaving_out(run: Run, labels: frozenset[str]) -> Run:
 
 
 def differs(expected: Outcome, actual: Outcome) -> bool:
-    """Whether anything is not equal, bit for bit (NaN equals NaN)."""
+    """Return whether anything is not equal, bit for bit (NaN equals NaN)."""
     return bool(structure_differences(expected, actual) or unequal_leaves(expected, actual))
 
 
 def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
-    """The places of the leaves that are not equal, in two outcomes of one structure."""
+    """Return the indices of the leaves that are not equal, in two outcomes of one structure."""
     return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
@@ -266,7 +267,7 @@ def rounding_words(compared: Compared) -> str:
 
 
 def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
-    """Where `actual` has another structure, type, shape, dtype or text."""
+    """Return where `actual` has another structure, type, shape, dtype or text."""
     if one_sided := set(labels_of(expected)) ^ set(labels_of(actual)):
         left = [label for label in labels_of(expected) + labels_of(actual) if label in one_sided]
         left = [label for label in left if kind_of(label) != "output"]
@@ -301,7 +302,7 @@ def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
 
 
 def equal_values(one: Any, other: Any) -> bool:
-    """Whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
+    """Return whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
     if not isinstance(one, torch.Tensor):
         if isinstance(one, (bool, int, float, complex)):
             return bool(one == other) or (one != one and other != other)
@@ -329,15 +330,15 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
-    """Whether compiled code is noticeably further from the wide result than eager code."""
+    """Return whether compiled code is noticeably further from the wide result than eager code."""
     return _is_further(expected, actual, exact, DOUBT, 1 / 2)
 
 
 def _is_further(
     expected: Outcome, actual: Outcome, exact: Outcome, times: tuple[tuple[int, float], ...], least: float
 ) -> bool:
-    """Whether the error of compiled code exceeds `times` the error of eager code, which counts as at least `least` of
-    one rounding."""
+    """Return whether the error of compiled code exceeds `times` the error of eager code, which counts as at least
+    `least` of one rounding."""
     if labels_of(exact) != labels_of(expected):
         return True
     for at in unequal_leaves(expected, actual):
@@ -351,9 +352,9 @@ def _is_further(
 
 
 def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
-    """Whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in `own` that
-    eager code runs in a more precise dtype, in calls that are not widened. Counting casts alone is not enough: a cast to
-    the dtype that a tensor already has runs no operation."""
+    """Return whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in
+    `own` that eager code runs in a more precise dtype, in calls that are not widened. Counting casts alone is not
+    enough: a cast to the current dtype of a tensor runs no operation."""
     eager, compiled = (_in_own_dtype(context, calls, own, compiled=each) for each in (False, True))
     if eager is None or compiled is None:
         return False
@@ -451,8 +452,8 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
 
 
 def _is_large_and_shared(context: Context, model: Any) -> bool:
-    """Whether a model shares its parameters with the original of all copies and is too large to keep these beside a wide
-    copy."""
+    """Return whether a model shares its parameters with the original of all copies and is too large to store these
+    beside a wide copy."""
     if context.lent is None or bytes_of(model) <= SMALL // 4:
         return False
     with context.lent() as lent:
@@ -546,7 +547,7 @@ def _agreement(mistakes: Sequence[str], worst: Compared | None) -> Agreement:
 
 
 def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
-    """Whether at least half of the values that differ also change under different rounding."""
+    """Return whether at least half of the values that differ also change under different rounding."""
     if not isinstance(one, torch.Tensor):
         return True
     wrong = one != other
@@ -557,7 +558,7 @@ def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
 
 
 def _as_strided(value: Any) -> torch.Tensor:
-    """A number or a tensor of any layout that can be compared, as a dense tensor."""
+    """Convert a number or a tensor of any layout that can be compared to a dense tensor."""
     # The default device may be another one.
     tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, device="cpu")
     if tensor.is_quantized:
@@ -587,8 +588,8 @@ def _figures(
 
 
 def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
-    """What a difference is divided by: the root mean square of the wide result, or of the eager result if that is larger.
-    If the exact result is zero, the eager result is rounding noise."""
+    """Return the divisor of a difference: the root mean square of the wide result, or of the eager result if that is
+    larger. If the exact result is zero, the eager result is rounding noise."""
     return max(_rms(exact), _rms(one), floor) or 1.0
 
 
@@ -611,9 +612,9 @@ def _beyond(
     spread: float | None,
     flips: bool,
 ) -> str:
-    """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under different
-    rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another expert.
-    They may then differ by as much as `spread`."""
+    """Explain why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under
+    different rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another
+    expert. They may then differ by as much as `spread`."""
     if compared.remaining is not None:
         # The geometric mean of two factors: that by which rounding shrinks, and 1, as a mistake does not shrink.
         before = dtype if eps_of(dtype) > eps_of(wide.dtype) else wide.own
@@ -647,7 +648,7 @@ def _beyond(
 
 
 def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether the median error of compiled code is at most twice that of eager code."""
+    """Return whether the median error of compiled code is at most twice that of eager code."""
     right = _precise(_flat(exact))
     own, error = ((_precise(_flat(each)) - right).abs() for each in (one, other))
     least = eps_of(one.dtype) / 2 * right.abs()
@@ -687,7 +688,7 @@ def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | No
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The root mean square of what differs, where both are finite."""
+    """The root mean square of the differences between values that are finite on both sides."""
     left, right = _flat(one), _flat(other)
     if left.shape != right.shape:
         return math.inf
@@ -729,7 +730,7 @@ def _floors(outcome: Outcome) -> dict[str, float]:
 
 
 def _moved(context: Context, calls: Calls) -> list[Outcome]:
-    """Outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
+    """Return outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
     found = []
     for seed in range(MOVES):
         with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
@@ -748,7 +749,7 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
 
 
 def _own(build: Callable[[], Any]) -> Any:
-    """A model that shares its parameters with no other model."""
+    """Build a model that shares its parameters with no other model."""
     model = build()
     try:
         return copied(model, share=False)
@@ -795,8 +796,9 @@ def _by_sensitivity(
 def _repeats_differ_alike(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls
 ) -> bool:
-    """Whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a factor of 2
-    over all elements, and in nearly each one by a factor of 8 unless it is at most REPEATED there too."""
+    """Return whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a
+    factor of 2 over all elements, and in nearly each element by a factor of 8 unless it is at most REPEATED there
+    too."""
 
     def is_small(at: int) -> bool:
         one, other = expected.leaves[at][1], actual.leaves[at][1]
@@ -829,12 +831,12 @@ def _repeats_differ_alike(
 
 
 def _apart(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
-    """How far apart the elements of a leaf are."""
+    """Return the absolute differences between the elements of a leaf."""
     return (_flat(one.leaves[at][1]) - _flat(other.leaves[at][1])).abs()
 
 
 def _eager_again(context: Context, calls: Calls) -> Outcome:
-    """The outcome of the same calls of eager code."""
+    """Return the outcome of the same calls of eager code."""
     with torch.compiler.set_stance("force_eager"):
         return calls.run((calls.build or context.build)(), lambda case: case, False)
 
@@ -887,7 +889,8 @@ def _unless_unsteady(
 
 
 def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
-    """Whether results of eager code differ from each other by a part of what compiled code differs by from the first."""
+    """Return whether results of eager code differ from each other by a considerable part of the difference of compiled
+    code from the first one."""
     one, *again = samples
     if all(equal_values(one, each) for each in again):
         return False
@@ -900,5 +903,5 @@ def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
 
 
 def _is_of(difference: str, label: str) -> bool:
-    """Whether a difference is that of the leaf with this label."""
+    """Return whether a difference is that of the leaf with this label."""
     return difference.startswith((f"{label}: ", f"{label} differs ", f"{label} is "))

@@ -1,7 +1,5 @@
-"""Operators that are not torch's own, seen as they are dispatched; and what torch.compile lacks of each.
-
-They are seen in eager code and inside graphs.
-"""
+"""Record operators that are not torch's own as they are dispatched, in eager code and inside graphs, and find what
+torch.compile lacks for each."""
 
 from __future__ import annotations
 
@@ -22,12 +20,12 @@ from tcready.dynamic.worker.torch_internals.placement import address_of
 from tcready.schema.run import CustomOp
 
 MANY_ELEMENTS = 2**20
-"""Arguments with more elements than this together are not kept, so neither compared nor checked."""
+"""Arguments with more elements than this in total are not stored, so they are neither compared nor checked."""
 
 
 @contextlib.contextmanager
 def watching(found: SeenCalls, case: Case) -> Iterator[None]:
-    """Note each operator of others that is dispatched meanwhile, once per place."""
+    """Record each foreign operator that is dispatched within the context, once per place."""
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         place, in_graph, around = calling_line(dispatch.calling_frames())
@@ -48,7 +46,7 @@ def watching(found: SeenCalls, case: Case) -> Iterator[None]:
 
 
 def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
-    """The result of `run`, and what can be said of the call. Raises what it raises."""
+    """Return the result of `run`, and a description of the call. Raises what `run` raises."""
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
     with dispatch.unseen():
@@ -88,7 +86,7 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
 
 
 def record_custom_ops(context: Context) -> None:
-    """Put what was seen so far into the observation."""
+    """Add the operators seen so far to the observation."""
     names, mode = context.names, context.work.options.mode
     found: list[CustomOp] = []
     checked: set[str] = set()

@@ -1,4 +1,4 @@
-"""The whole model with the functions that break kept out of it by `torch.compiler.disable`."""
+"""Compile the whole model, with `torch.compiler.disable` on the functions that break."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tcready.placing import accessor
 from torch import nn
 
 TOO_MUCH = 0.2
-"""A module that holds more than this share of the operations is not kept out."""
+"""A module that holds more than this share of the operations is not excluded."""
 
 
 def disabling_code(context: Context, whole: str) -> str | None:
-    """Lines that disable each function in which a break was seen, then compile the model with `whole`.
+    """Return lines that disable each function in which a break was seen, then compile the model with `whole`.
 
     None if some break is in no function that lines can name, or in one that holds much of the model.
     """
@@ -47,8 +47,8 @@ def disabling_code(context: Context, whole: str) -> str | None:
 
 
 def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, bool]]:
-    """The modules that have the innermost function around a line as a method, with its name and True; or one that finds
-    it among the globals of its forward, and False."""
+    """Return the modules that have the innermost function around a line as a method, with its name and True; or one
+    that finds it among the globals of its forward, and False."""
     methods = [
         (name, attribute, True)
         for name, module in model.named_modules()

@@ -1,7 +1,7 @@
-"""A run over several processes: what one of the ranks that `torch.distributed.run` started has to do.
+"""A run over several processes: the part of one of the ranks that `torch.distributed.run` started.
 
-Every rank climbs the same stages and makes the same calls, so that the collectives of the model meet. The first one
-observes for all; the launcher reads what the others leave, and compares the graphs that each wrote down.
+Every rank runs the same stages and makes the same calls, so that the collectives of the model match. The first one
+observes for all; the launcher reads the results of the others, and compares the graphs that each wrote down.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Spread = Callable[[Any], Any]
 
 
 def placed(work: Work) -> Work:
-    """The work of this rank: where the device is plain `cuda`, on a GPU of its own."""
+    """Return the work of this rank: if the device is plain `cuda`, on a GPU of its own."""
     if work.options.processes and work.options.device == "cuda":
         return with_device(work, f"cuda:{os.environ['LOCAL_RANK']}")
     return work
 
 
 def begin(work: Work) -> None:
-    """Join the other ranks, unless the target's module did when it was imported. Raises what joining raises."""
+    """Join the other ranks, unless the import of the target's module did that. Raises what joining raises."""
     if not work.options.processes:
         return
     device = torch.device(work.options.device)
@@ -64,7 +64,7 @@ def end(work: Work) -> None:
 
 
 def agreed(seconds: float, work: Work) -> float:
-    """The first rank's seconds: what follows from them would differ where each rank went by its own clock."""
+    """Return the first rank's seconds: decisions based on them would differ if each rank used its own clock."""
     if not work.options.processes:
         return seconds
     first = torch.tensor([seconds], device=work.options.device)
@@ -73,7 +73,8 @@ def agreed(seconds: float, work: Work) -> float:
 
 
 def on_any(flag: bool, work: Work) -> bool:
-    """Whether it is so on any rank. Each has to ask: a rank that went on alone would wait in its next collective."""
+    """Return whether the flag is set on any rank. Every rank has to call this: a rank that went on alone would wait in
+    its next collective."""
     if not work.options.processes:
         return flag
     flags = torch.tensor([int(flag)], device=work.options.device)
@@ -85,10 +86,10 @@ def on_any(flag: bool, work: Work) -> bool:
 
 
 def spreading(context: Context) -> Spread:
-    """What makes a fresh model into one that the ranks share, in place: sharded, or parallel by a plan.
+    """Return a function that distributes a new model over the ranks, in place: sharded, or parallel by a plan.
 
-    DistributedDataParallel is none of it: it goes around the model where that is compiled (`wrapped`). Raises RunError
-    if there is no plan, or it names no module of the model.
+    DistributedDataParallel is not included: it wraps the model when that is compiled (`wrapped`). Raises RunError if
+    there is no plan, or if it names no module of the model.
     """
     work = context.work
     if work.options.parallel == "fsdp":
@@ -100,8 +101,8 @@ def spreading(context: Context) -> Spread:
 
 
 def blocks_of(model: nn.Module) -> tuple[str, ...]:
-    """Dotted names of what a model repeats: the modules with parameters in its outermost ModuleLists; without any, those
-    in its outermost Sequentials and ModuleDicts, but for modules that hold no other."""
+    """Return dotted names of the repeated parts of a model: the modules with parameters in its outermost ModuleLists;
+    without any, those in its outermost Sequentials and ModuleDicts, except modules that hold no other."""
     for kinds in ((nn.ModuleList,), (nn.Sequential, nn.ModuleDict)):
         found: list[str] = []
         holders: list[str] = []
@@ -166,8 +167,8 @@ def _parallelised(model: Any, given: Any, context: Context) -> Any:
 
 
 def plan_of(model: nn.Module, given: Any) -> dict[str, Any]:
-    """The dict for parallelize_module: what was given, or what it gives for the model, or the model's own; empty if there
-    is none. Raises RunError for what is no plan."""
+    """Return the dict for parallelize_module: the given plan, or what it returns for the model, or the model's own;
+    empty if there is none. Raises RunError for an invalid plan."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import style as styles
 
@@ -199,7 +200,7 @@ def _mesh(work: Work) -> Any:
 
 
 def _in_parts(model: nn.Module) -> tuple[str, ...]:
-    """Dotted names of the modules that hold a parameter in parts."""
+    """Return dotted names of the modules that hold a part of a parameter."""
     from torch.distributed.tensor import DTensor
 
     return tuple(
@@ -210,9 +211,10 @@ def _in_parts(model: nn.Module) -> tuple[str, ...]:
 
 
 def wrapped(model: Any, work: Work) -> Any:
-    """The model in DistributedDataParallel where it is a module, not in it already, and has something to reduce.
+    """Wrap the model in DistributedDataParallel if it is a module, is not wrapped already, and has something to
+    reduce.
 
-    Gradients are not reduced: calls follow each other without a backward, which its reducer would not take.
+    Gradients are not reduced: calls follow each other without a backward, which its reducer does not support.
     """
     if not work.options.processes or not isinstance(model, nn.Module) or _unwrapped(model, work):
         return model
@@ -225,7 +227,7 @@ def wrapped(model: Any, work: Work) -> Any:
 
 
 def _unwrapped(model: Any, work: Work) -> str:
-    """Why the model is not put into DistributedDataParallel here; empty where it is."""
+    """Return why the model is not wrapped in DistributedDataParallel; empty if it is."""
     if not isinstance(model, nn.Module):
         return "a function"
     if work.options.parallel == "fsdp":
@@ -251,7 +253,7 @@ Splits = list[tuple[str | None, tuple[graphs.Bucket, ...]]]
 
 
 def watching(splits: Splits, case: str | None, context: Context) -> contextlib.AbstractContextManager[None]:
-    """Adds to `splits` what DDPOptimizer does meanwhile, and writes each graph down that this rank compiles."""
+    """Add to `splits` what DDPOptimizer does within the context, and write down each graph that this rank compiles."""
     if not context.work.options.processes:
         return contextlib.nullcontext()
     return _watching(splits, case, context)
@@ -279,13 +281,13 @@ def _operation(found: graphs.Operation, context: Context) -> RankOperation:
 
 
 def _place(stack: str, context: Context) -> Frame | None:
-    """The innermost user's line of a stack."""
+    """Return the innermost user line of a stack."""
     found = user_stack(narrate.parse_stack(stack))
     return context.names.frame(*found[0]) if found is not None and is_user_file(found[0][0]) else None
 
 
 def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | None:
-    """What is reported of the group, and of DistributedDataParallel."""
+    """Return the reported values of the group, and of DistributedDataParallel."""
     if not work.options.processes:
         return None
     reason = _unwrapped(model, work)
@@ -308,7 +310,7 @@ def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | 
 
 
 def shared_as(model: Any, context: Context) -> ParallelRun | None:
-    """How the ranks share the model; what each of them showed is put together by the launcher."""
+    """Return how the ranks share the model; the launcher combines the results of the ranks."""
     work = context.work
     if not work.options.processes:
         return None
@@ -327,7 +329,7 @@ def shared_as(model: Any, context: Context) -> ParallelRun | None:
 
 
 def with_blocks(found: ParallelRun | None, blocks: BlocksRun) -> ParallelRun | None:
-    """The same with what this rank showed when each block was compiled by itself."""
+    """Return the value with this rank's results from compiling each block by itself."""
     if found is None:
         return None
     rank = RankRun(distributed.get_rank(), "pass", "", blocks=blocks)

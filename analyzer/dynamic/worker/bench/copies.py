@@ -1,4 +1,4 @@
-"""Copies of this process, in which an object of it is measured: each is a process of its own."""
+"""Measure an object of this process in copies of it, which are separate processes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from tcready.dynamic.worker.main import die_with_the_launcher
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 POLL = 0.02
-"""Seconds between two looks at a copy: waiting for one has no time limit of its own."""
+"""Seconds between two checks of a copy: waiting for one has no time limit of its own."""
 PATIENCE = 60.0
 """Seconds that a copy has for two sums, one of them captured."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a copy came to its end."""
+    """How a copy ended."""
 
     why: str = ""
-    """Why it did not do all; empty if it did."""
+    """Why it did not do everything; empty if it did."""
     late: bool = False
-    """Whether that is since its time was over."""
+    """Whether it ran out of time."""
 
 
 def none_because(device: str) -> str:
-    """Why nothing on this device can be measured in copies of this process; empty if it can. One copy is tried."""
+    """Return why nothing on this device can be measured in copies of this process; empty if it can. This tries one
+    copy."""
     if sys.platform != "linux":
         return "forking a process that has used torch is reliable only on Linux"
     if torch.device(device).type != "cpu":
@@ -47,9 +48,9 @@ def none_because(device: str) -> str:
 
 
 def ran(work: Callable[[], None], seconds: float) -> Ending:
-    """Does `work` in a copy of this process, for so many seconds at most.
+    """Do `work` in a copy of this process, for at most the given seconds.
 
-    What it prints goes nowhere, and it ends with this process, as does all that it starts.
+    Its output is discarded. It ends with this process, as do all processes that it starts.
     """
     around = _Around()
     child = os.fork()
@@ -73,7 +74,7 @@ def ran(work: Callable[[], None], seconds: float) -> Ending:
 
 
 class _Around:
-    """What torch keeps apart for each thread, as the thread that makes this has it."""
+    """State that torch stores per thread, as in the thread that creates this."""
 
     def __init__(self) -> None:
         self.threads = torch.get_num_threads()
@@ -82,7 +83,7 @@ class _Around:
 
     @contextlib.contextmanager
     def put(self) -> Iterator[None]:
-        """For the thread that calls it."""
+        """Apply the state to the calling thread."""
         torch.set_num_threads(self.threads)
         if self.device != torch.get_default_device():
             torch.set_default_device(self.device)
@@ -91,7 +92,7 @@ class _Around:
 
 
 def _become(work: Callable[[], None], around: _Around) -> NoReturn:
-    """In the copy: nothing of what called comes after it."""
+    """Run `work` in the copy and then exit, without returning to the caller."""
     code = 1
     try:
         os.setsid()
@@ -117,7 +118,7 @@ def _become(work: Callable[[], None], around: _Around) -> NoReturn:
 
 
 def _ended(child: int) -> int | None:
-    """How it ended, as `os.wait` gives it; None while it runs."""
+    """Return how the child ended, as in `os.wait`; None while it runs."""
     try:
         ended, status = os.waitpid(child, os.WNOHANG)
     except ChildProcessError:  # somebody has waited for it, or nobody can in this process
@@ -126,7 +127,7 @@ def _ended(child: int) -> int | None:
 
 
 def _compute() -> None:
-    """What several threads share, in torch itself and in its library of linear algebra."""
+    """Run an operation with several threads, both of torch itself and of its library of linear algebra."""
     rows = torch.ones(512, 512)
     torch.mm(rows, rows).add_(1.0).sum()
     compile_callable(torch.neg, backend="eager")(rows)  # Dynamo asks for the state of every device

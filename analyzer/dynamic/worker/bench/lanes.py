@@ -131,7 +131,7 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
 
 
 def _names_inductor(code: str) -> bool:
-    """Whether the code compiles with Inductor: it names Inductor, or no backend."""
+    """Return whether the code compiles with Inductor: it names Inductor, or no backend."""
     return "compile" in code and ("inductor" in code or "backend" not in code)
 
 
@@ -176,7 +176,7 @@ def built_or_why(
     forced: bool = False,
     drifting: Sequence[str] = (),
 ) -> Running | str:
-    """Return the arm as `built` does, or in one line why it cannot be built."""
+    """Build the arm as `built` does; if that fails, return the reason in one line."""
     try:
         return built(context, arm, forced=forced, drifting=drifting)
     except Exception as error:
@@ -185,7 +185,7 @@ def built_or_why(
 
 @dataclass
 class _Given:
-    """What is known from calls of eager code, before any arm runs."""
+    """Results of calls of eager code, before any arm runs."""
 
     cases: list[tuple[Loss | None, Feed] | str]
     """For each case, the loss and the feed of inputs; or why it cannot be called."""
@@ -334,7 +334,7 @@ def _few(parts: Sequence[str], between: str) -> str:
 
 
 def any_given_up(record: Record) -> bool:
-    """Whether code reached the recompile limit and was not recompiled."""
+    """Return whether code reached the recompile limit and was not recompiled."""
     return any(not event.recompiled for event in record.recompiles)
 
 

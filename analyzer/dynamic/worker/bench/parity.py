@@ -144,7 +144,7 @@ def _with_generator(
 
 
 def _agreed(measured: ArmMeasured) -> bool:
-    """Whether no difference was found so far."""
+    """Return whether no difference was found so far."""
     return measured.parity is None or measured.parity.same is not False
 
 
@@ -361,8 +361,8 @@ def _joined(
 
 
 def _has_finite_values(eager: Called) -> bool:
-    """Whether a difference could have been found: the outputs or gradients contain a finite value, or an argument was
-    changed."""
+    """Return whether a difference could have been found: the outputs or gradients contain a finite value, or an
+    argument was changed."""
     gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]
     return eager.wrote or any(isinstance(leaf, torch.Tensor) and _has_value(leaf) for leaf in gave)
 

@@ -140,7 +140,7 @@ def _guards(context: Context, lane: Lane) -> GuardCosts | None:
 
 
 def _is_kernel(event: Any) -> bool:
-    """Whether an event is a kernel of the device, not a copy or a user annotation."""
+    """Return whether an event is a kernel of the device, not a copy or a user annotation."""
     return (
         "CUDA" in str(event.device_type)
         and not getattr(event, "is_user_annotation", False)
