@@ -1,4 +1,4 @@
-"""Observes an object of this very process: some steps of the pipeline, on copies, with the process left as it was."""
+"""Observe an object of this process: run some steps of the pipeline on copies, and restore the state of the process."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ GIVEN = "the object itself was given"
 IN_THE_CALL = "given in the call"
 DONE_EARLY = "it ended with code 0 before it was done"
 STORES = ("_parameters", "_buffers")
-"""The attributes of a module that hold what `register_parameter` and `register_buffer` were given."""
+"""The attributes of a module that hold what was registered with `register_parameter` and `register_buffer`."""
 SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
 
 
 @dataclass
 class _Names(Names):
-    """Own is what is below further folders, too."""
+    """Names for which code below further folders is own, too."""
 
     folders: tuple[str, ...] = ()
 
@@ -76,13 +76,13 @@ def observe_live(
     parity: bool = True,
     tolerance: tuple[float, float] | None = None,
 ) -> Observation:
-    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn. `as_a_target`
-    it climbs further stages if `options` ask for them.
+    """Observe how `value`, a module or a function, compiles for each of `cases`; with several cases also in turn.
+    With `as_a_target`, further stages run if `options` request them.
 
-    A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
-    input and each module of a partial; a function is called as it is, and what it does to modules and tensors that it
-    names is undone. Random states, grad mode, default dtype and device, and stance are put back, warnings are not shown,
-    and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
+    A module is copied for each phase, so that its parameters, buffers and flags do not change, and so is each input
+    and each module of a partial. A function is called directly, and its changes to modules and tensors that it names
+    are undone. Random states, grad mode, default dtype and device, and stance are restored, warnings are not shown,
+    and Dynamo's caches are empty afterwards. Errors are recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
     value = _uncompiled(value)
@@ -117,7 +117,7 @@ def observe_live(
 
 
 def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
-    """What `torch.compile` was given. Raises TcreadyError for TorchScript."""
+    """Return the object that was passed to `torch.compile`. Raises TcreadyError for TorchScript."""
     value = dynamo.uncompiled(value)
     if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
         raise TcreadyError(
@@ -128,10 +128,10 @@ def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Measuring:
-    """What measures an object of this process: called with a request of a bench, it gives the answer.
+    """Measures an object of this process: called with a request of a bench, it returns the answer.
 
     Each request is answered in a copy of this process, or in this one if there can be none. The object and its inputs
-    are left as `observe_live` leaves them.
+    are restored as in `observe_live`.
     """
 
     value: Callable[..., Any]
@@ -142,7 +142,8 @@ class Measuring:
     """Why there is no process but this one; empty if there are copies."""
 
     def __call__(self, request: BenchRequest, seconds: float, _announce: Progressing) -> BenchAnswer:
-        """What was measured; in `failure` why there is no more. In this process itself no limit of `seconds` holds."""
+        """Return the measurements; their `failure` says why there are no more. In this process itself the limit
+        `seconds` does not apply."""
         with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
             room, ending = Path(folder), copies.Ending()
             if self.alone:
@@ -176,7 +177,7 @@ class Measuring:
             process.run(context, request, room)
 
     def _drawn(self, seed: int) -> tuple[Case, ...]:
-        """The inputs that were given; from another seed than the first such with other values."""
+        """Return the given inputs; for any seed but the first, with other values."""
         if seed == SEED_BUILD:
             return self.cases
         return tuple(
@@ -203,7 +204,7 @@ def measuring(
     own_packages: tuple[str, ...],
     name: str,
 ) -> Measuring:
-    """What measures `value` called as each of `cases` says.
+    """Return the object that measures `value`, called with each of `cases`.
 
     Raises TcreadyError for TorchScript.
     """
@@ -215,13 +216,14 @@ def measuring(
 
 
 def _writes(handler: logging.Handler) -> bool:
-    """Whether a handler writes to the terminal, or what a notebook has for one."""
+    """Return whether a handler writes to the terminal, or to its replacement in a notebook."""
     return isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What the model prints and torch logs, in many calls, is not what whoever asks wants to read."""
+    """Suppress the output of the model and torch's logs: there are many calls, and the caller did not request their
+    output."""
     known = logging.root.manager.loggerDict
     loggers = [logging.getLogger(name) for name in list(known) if name.partition(".")[0] == "torch"]
     handlers = [(each, each.level) for logger in loggers for each in logger.handlers if _writes(each)]
@@ -236,7 +238,8 @@ def _silent() -> Iterator[None]:
 
 
 def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Callable[..., Any]:
-    """What `_copied` gives. Raises RunError where an attribute of a module cannot be copied: it says which."""
+    """Copy as `_copied` does. Raises RunError with the name of the attribute if an attribute of a module cannot be
+    copied."""
     try:
         return _copied(value, mode, {})
     except Exception as error:
@@ -251,7 +254,7 @@ def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Call
 
 
 def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """Each attribute that cannot be copied, with the reason."""
+    """Yield each attribute that cannot be copied, with the reason."""
     for name, module in model.named_modules():
         for key, value in vars(module).items():
             if isinstance(value, nn.Module) or key == "_modules":
@@ -269,8 +272,8 @@ def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
-    """A copy of a module, of the module that a method is bound to, of those in a partial, in its mode; anything else
-    itself. `known` is the memo of `copy.deepcopy`: what two share, their copies share."""
+    """Copy a module, the module that a method is bound to, or those in a partial, in its mode; return anything else
+    unchanged. `known` is the memo of `copy.deepcopy`: copies share what their originals share."""
     if isinstance(value, functools.partial):
 
         def part(leaf: Any) -> Any:
@@ -295,7 +298,7 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
 
 
 def _owners(value: Any) -> list[nn.Module]:
-    """The modules that are copied for `value`."""
+    """Return the modules that are copied for `value`."""
     if isinstance(value, functools.partial):
         leaves = pytree.tree_leaves((value.args, value.keywords))
         return [*_owners(value.func), *(leaf for leaf in leaves if isinstance(leaf, nn.Module))]
@@ -308,7 +311,7 @@ def _name(value: Callable[..., Any]) -> str:
 
 
 def _device_of(value: Any, cases: Sequence[Case]) -> str:
-    """Where the call computes: the device of the first tensor of the module, else of the inputs."""
+    """Return the device of the call: that of the first tensor of the module, else of the inputs."""
     for owner in _owners(value):
         for tensor in (*owner.parameters(), *owner.buffers()):
             return str(tensor.device)
@@ -318,7 +321,7 @@ def _device_of(value: Any, cases: Sequence[Case]) -> str:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """What runs inside starts from plain settings, and the process finds its own again."""
+    """Run the code inside with default settings, and restore the settings of the process afterwards."""
     states = random.getstate(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy")

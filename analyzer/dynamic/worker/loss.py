@@ -1,4 +1,4 @@
-"""What a training step goes down on: the output's own loss, or one that is made of the output."""
+"""Find the loss of a training step: the output's own loss, or one that is computed from the output."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ class NotTrainedError(Exception):
 
 @dataclass(frozen=True)
 class Loss:
-    """A scalar made of an output. It is called under compilation too: it holds nothing that Dynamo cannot trace."""
+    """A scalar computed from an output. It is also called under compilation, so it holds nothing that Dynamo cannot
+    trace."""
 
     how: str
     paths: tuple[tuple[PathStep, ...], ...]
     weights: tuple[torch.Tensor, ...]
-    """A fixed random projection for each path, of the shape of the tensor there; none where the tensors are losses."""
+    """A fixed random projection for each path, with the shape of its tensor; none if the tensors are losses."""
 
     def tensors(self, output: Any) -> list[torch.Tensor]:
-        """What the scalar is made of."""
+        """Return the tensors from which the scalar is computed."""
         found = []
         for path in self.paths:
             value = output
@@ -40,11 +41,11 @@ class Loss:
         return found
 
     def __call__(self, output: Any) -> torch.Tensor:
-        """The scalar, with its graph."""
+        """Return the scalar, with its graph."""
         return self.of(self.tensors(output))
 
     def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """The scalar, of the tensors that it is made of."""
+        """Compute the scalar from its tensors."""
         if not self.weights:
             return (
                 torch.stack([tensor.reshape(()) for tensor in tensors]).sum()
@@ -59,9 +60,9 @@ class Loss:
 
 
 def loss_of(output: Any) -> Loss:
-    """Where the loss of this output comes from: its `loss`, its scalars, else a deterministic stand-in.
+    """Return the loss of this output: its `loss`, its scalars, else a deterministic stand-in.
 
-    Raises NotTrainedError where no tensor of the output carries a gradient.
+    Raises NotTrainedError if no tensor of the output carries a gradient.
     """
     given = _given(output)
     if given is not None:
@@ -84,7 +85,7 @@ def loss_of(output: Any) -> Loss:
 
 
 def _given(output: Any) -> PathStep | None:
-    """The output's own loss: a scalar with a gradient, as an item or an attribute."""
+    """Return the output's own loss: a scalar with a gradient, as an item or an attribute."""
     if isinstance(output, Mapping) and "loss" in output:
         return ("item", "loss") if _is_loss(output["loss"]) else None
     if isinstance(output, (torch.Tensor, nn.Module)):
@@ -97,7 +98,7 @@ def _is_loss(value: Any) -> bool:
 
 
 def _carries(tensor: torch.Tensor) -> bool:
-    """Whether a loss can be made of it: strided, not empty, floating or complex, with a gradient."""
+    """Return whether a loss can be computed from a tensor: strided, not empty, floating or complex, with a gradient."""
     return (
         tensor.requires_grad
         and tensor.layout is torch.strided
@@ -107,7 +108,7 @@ def _carries(tensor: torch.Tensor) -> bool:
 
 
 def _tensors(value: Any, path: tuple[PathStep, ...]) -> Iterator[tuple[tuple[PathStep, ...], torch.Tensor]]:
-    """Every tensor in mappings, sequences and dataclasses; an output that is another object is opened too."""
+    """Yield every tensor in mappings, sequences and dataclasses; an output that is another object is opened too."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, Mapping):
@@ -132,7 +133,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _projection(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Drawn on the host in float32, so that it is the same on every device and in every dtype; half precision is summed
-    in single."""
+    """Return a projection that is drawn on the host in float32, so that it is the same on every device and in every
+    dtype; half precision is summed in single."""
     dtype = tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
     return torch.randn(tensor.shape, generator=generator, dtype=torch.float32).to(tensor.device, dtype)

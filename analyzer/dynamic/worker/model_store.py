@@ -44,14 +44,14 @@ class ModelStore:
         self._share = share and mode == "infer"
         self._original: Any = None
         self._values: list[Any] = []
-        """Fingerprints that show whether the parameters of the kept model were written to."""
+        """Fingerprints that show whether the parameters of the original were written to."""
         self.copies = True
         """Whether models are copies. If copies would refer to the original, each model is built instead."""
         self.device_failure: str | None = None
         """Why the constructor does not run on the device; models are then built on the CPU and moved."""
 
     def build(self, mode: Mode, seed: int) -> Any:
-        """A model in a mode. Raises what building it raises."""
+        """Return a new model in a mode. Raises what building it raises."""
         if seed != SEED_BUILD or not self.copies:
             return _in_mode(self._built(seed), mode)
         self._refresh()
@@ -117,7 +117,7 @@ def _in_mode(model: Any, mode: Mode) -> Any:
 
 
 def copied(model: Any, *, share: bool) -> Any:
-    """A deep copy of a model or of a method of one; a function is returned unchanged.
+    """Deep-copy a model or a method of one; return a function unchanged.
 
     `share`: its parameters are new objects over the memory of those of `model`. Raises what copying raises.
     """
@@ -133,16 +133,16 @@ def copied(model: Any, *, share: bool) -> Any:
 
 
 def _over_the_same_memory(parameter: nn.Parameter) -> nn.Parameter:
-    """A parameter of its own: `module.to()` and the like replace the data of a parameter, not the object."""
+    """Return a new parameter object: `module.to()` and the like replace the data of a parameter, not the object."""
     made = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
     vars(made).update(vars(parameter))
     return made
 
 
 def refers_to_itself(model: Any) -> bool:
-    """Whether a function among the attributes of a model refers to one of its modules, as the closure of
-    `self.act = lambda x: self.scale * x` does: `copy.deepcopy` does not copy functions, so the one in a copy would call
-    the original."""
+    """Return whether a function among the attributes of a model refers to one of its modules, like the closure of
+    `self.act = lambda x: self.scale * x`. `copy.deepcopy` does not copy functions, so the one in a copy would call the
+    original."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
@@ -168,7 +168,7 @@ def refers_to_itself(model: Any) -> bool:
 
 
 def _shares_memory(model: Any) -> bool:
-    """Whether parameters share memory, for example as views of one tensor: in a deep copy they would not."""
+    """Return whether parameters share memory, for example as views of one tensor: in a deep copy they would not."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
@@ -180,7 +180,7 @@ def _shares_memory(model: Any) -> bool:
 
 
 def shares_parameters(one: Any, other: Any) -> bool:
-    """Whether parameters of two models are over the same memory."""
+    """Return whether parameters of two models are over the same memory."""
     first, second = (getattr(each, "__self__", each) for each in (one, other))
     if not isinstance(first, nn.Module) or not isinstance(second, nn.Module):
         return False
@@ -189,7 +189,7 @@ def shares_parameters(one: Any, other: Any) -> bool:
 
 
 def _with_items(value: Any) -> Iterator[Any]:
-    """The value and, of a plain container, what is in it: hooks are kept in dicts."""
+    """Yield the value and the items of a plain container: hooks are stored in dicts."""
     yield value
     if isinstance(value, Mapping):
         yield from value.values()
@@ -198,7 +198,7 @@ def _with_items(value: Any) -> Iterator[Any]:
 
 
 def _iter_references(value: Any) -> Iterator[Any]:
-    """What a function holds: cells of its closure, defaults, and what it wraps."""
+    """Yield the objects to which a function refers: cells of its closure, defaults, and the function that it wraps."""
     if isinstance(value, types.FunctionType):
         for cell in value.__closure__ or ():
             try:
@@ -212,8 +212,8 @@ def _iter_references(value: Any) -> Iterator[Any]:
 
 
 def _values(model: Any) -> list[Any]:
-    """Fingerprints of the parameters: version counters, and sums and norms of rows, which also show writes through
-    `.data`."""
+    """Return fingerprints of the parameters: version counters, and sums and norms of rows, which also show writes
+    through `.data`."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return []
