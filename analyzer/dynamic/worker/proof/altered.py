@@ -1,4 +1,4 @@
-"""What is altered around a call: modes and weights of modules, numbers that they keep, settings of the process."""
+"""Temporary changes around a call: modes and weights of modules, numbers that they store, settings of the process."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tcready.dynamic.worker.proof.variations import (
 from torch import nn
 
 COPIED = 50_000_000
-"""Numbers of a model that is copied."""
+"""The most numbers of a model that are copied."""
 
 
 def changes_to_arguments(variation: str, constants: tuple[float | str, ...]) -> VaryOne | None:
-    """What becomes of numbers, flags and strings among the arguments; None if they stay what they are."""
+    """Return the change to numbers, flags and strings among the arguments; None if they do not change."""
     if variation in APART_BY_FIRST:
         return each_apart(APART_BY_FIRST[variation])
     if variation in FLAGS_ALONE:
@@ -54,7 +54,7 @@ def altered(
     draw: torch.Generator,
     change: VaryOne | None,
 ) -> Iterator[None]:
-    """The model as a variation has it, for one call. `change` is what became of the arguments."""
+    """Apply a variation to the model for one call. `change` is the change to the arguments."""
     with contextlib.ExitStack() as stack:
         if variation in OF_PYTHON and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
@@ -110,7 +110,7 @@ def frozen(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def gradients_left(model: Any) -> Iterator[None]:
-    """Parameters with the gradients of a step that came before."""
+    """Give parameters the gradients of an earlier step."""
     parameters = [*model.parameters()] if isinstance(model, nn.Module) else []
     for each in parameters:
         each.grad = torch.ones_like(each) if each.requires_grad else None
@@ -123,7 +123,7 @@ def gradients_left(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def setting(variation: str) -> Iterator[None]:
-    """The setting of the process that a variation names, for one call."""
+    """Change the setting of the process that a variation names, for one call."""
     dtype = torch.get_default_dtype()
     level = LOGGED.get(variation)
     levels = {logger: logger.level for logger in user_loggers()} if level is not None else {}
@@ -164,7 +164,7 @@ def plain_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any,
 
 
 def _is_record(value: Any) -> bool:
-    """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
+    """Return whether a value is an object of a user class that holds nothing but plain values."""
     attributes = getattr(value, "__dict__", None)
     is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
     return (
@@ -181,7 +181,7 @@ def _current_value(module: Any, name: str) -> Any:
 
 
 def _set_value(module: Any, name: str, value: Any) -> None:
-    """Give what a module or a configuration keeps another value, in place if it is a buffer."""
+    """Set a value of a module or a configuration, in place if it is a buffer."""
     buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
     if buffer is not None:
         with torch.no_grad():
@@ -206,7 +206,7 @@ def other_plain_values(current: Sequence[tuple[Any, str, Any]], change: VaryOne)
 
 
 def weights_of(model: Any) -> list[torch.Tensor]:
-    """The parameters that may be given other values for a call."""
+    """Return the parameters that may get other values for a call."""
     found = [*model.parameters()] if isinstance(model, nn.Module) else []
     if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in found):
         return []

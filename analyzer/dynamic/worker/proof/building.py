@@ -1,4 +1,4 @@
-"""What importing and building a model shows, before any call of it."""
+"""Record the effects of importing and building a model, before any call."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Build:
     failure: str | None = None
     """Why it failed, in one line."""
     seen: Behaviour = field(default_factory=Behaviour)
-    """What it prints, writes, draws and sets for the process."""
+    """Its output, writes, random numbers and settings of the process."""
     restless: frozenset[str] = frozenset()
-    """What differs between two builds."""
+    """Differences between two builds."""
 
 
 def start(context: Context) -> str | None:
@@ -52,7 +52,7 @@ def start(context: Context) -> str | None:
 
 
 def begin(context: Context, request: ProofRequest) -> Build:
-    """Import and build, and build again where environment variables that the changed files read have other values."""
+    """Import and build, and build again with other values of environment variables that the changed files read."""
     changed = {place.path for place in request.functions}
     with heard() as (printed, _), environment_read(changed) as names, writes().noted() as written:
         before = surroundings()  # warnings have other filters meanwhile
@@ -80,7 +80,7 @@ def begin(context: Context, request: ProofRequest) -> Build:
 
 
 def weights_built(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
-    """What tells the weights of one build from those of another."""
+    """Return values that identify the weights of a build."""
     model = models.built("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     tensors = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []

@@ -100,31 +100,31 @@ from tcready.schema.words import Mode
 from torch import nn
 
 RECORDED = 2
-"""Calls of a function that are kept, to be made again alone."""
+"""The number of recorded calls of a function, which are repeated alone."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """Which call it is."""
+    """Identifies a call."""
 
     mode: Mode
     seed: int
     case: int
     variation: str
     function: FunctionPlace | None = None
-    """Called alone; `case` is the number of the call that was recorded. None: the model is called."""
+    """The function that is called alone; `case` is then the number of the recorded call. None: the model is called."""
     constants: tuple[float | str, ...] = ()
-    """At which inputs are tried."""
+    """Values of inputs that are tried."""
 
     @property
     def words(self) -> str:
-        """How a person would say it."""
+        """Describe the call for people."""
         what = f"{self.function.name} alone, " if self.function else ""
         return f"{what}{MODES[self.mode]}, seed {self.seed}, inputs {self.variation}"
 
     @property
     def only(self) -> str:
-        """In which calls alone: "for empty inputs"."""
+        """Describe the limiting inputs for people: "for empty inputs"."""
         if self.variation == EMPTY:
             return "for empty inputs"
         given = f"{GIVEN}, "
@@ -133,13 +133,13 @@ class Key:
 
 
 MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inference"})
-"""How a person would name a mode."""
+"""Descriptions of modes for people."""
 
 
 def of_model(
     models: Models, request: ProofRequest, widening: Widening | None = None
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
+    """Make each call of the model, in this order: later calls see the state that earlier ones leave."""
     context = models.context
     watched = reached_modules({place.path for place in request.functions})
     for seed in request.seeds:
@@ -181,7 +181,7 @@ def of_model(
 
 
 def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
-    """A call, with other values of the environment variables that it reads if its variation is of these."""
+    """Make a call; if its variation says so, with other values of the environment variables that it reads."""
     value = ENVIRONMENT.get(key.variation)
     if value is None:
         return call()
@@ -190,7 +190,7 @@ def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviou
 
 
 def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[str, ...]:
-    """The variations of settings that change a call in this mode."""
+    """Return the variations of settings that change a call in this mode."""
     found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, OTHER_MODE_INSIDE, *LOGGED]
     found += [FROZEN] if mode == "train" else []
     found += ENVIRONMENT if request.environment else []
@@ -207,8 +207,8 @@ def _built_and_called(
     change: VaryOne,
     widening: Widening | None,
 ) -> Behaviour:
-    """A call of a model that is built with other arguments. If torch refuses the call, since the inputs do not fit any
-    more, what the model holds is still compared."""
+    """Call a model that is built with other arguments. If torch rejects the call, because the inputs no longer fit, the
+    state of the model is still compared."""
     seed_generators()
     try:
         model = build_with(context, key.mode, watched, change)
@@ -223,7 +223,7 @@ def _built_and_called(
 
 
 Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
-"""What is called in place of a function, and of what its callers catch."""
+"""Takes a function and the exceptions that its callers catch, and returns its replacement."""
 
 
 def alone(
@@ -233,8 +233,8 @@ def alone(
     made: Made | None = None,
     widening: Widening | None = None,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Each call of a function alone, on arguments that a call of the model gave it; in its place, of what is `made` of
-    it."""
+    """Make each call of a function alone, with arguments recorded from a call of the model; `made` returns the
+    replacement of the function."""
     context = models.context
     seed = request.seeds[0]
     watched = reached_modules({place.path for place in request.functions})
@@ -288,8 +288,8 @@ def called(
     counts: bool = True,
     widening: Widening | None = None,
 ) -> Behaviour:
-    """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
-    counted where it `counts`. With `widening`, in a wide dtype."""
+    """Make the call `key` of `function`, which is `model`, its compiled form or one of its functions. With `counts`,
+    calls of modules are counted. With `widening`, use a wide dtype."""
     if dtype := DTYPES.get(key.variation):
         model, function = _converted(model, function, dtype)
     if key.variation == TWICE:
@@ -349,7 +349,8 @@ def called(
 
 
 def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return a copy of a module with floats of a dtype, and the function as its method. What cannot be copied stays."""
+    """Return a copy of a module with floats of a dtype, and the function as its method. Parts that cannot be copied do
+    not change."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
         return model, function
     try:
@@ -360,7 +361,8 @@ def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]
 
 
 def _on_meta(model: Any) -> Callable[..., Any]:
-    """Call a copy of a model on the meta device, and return the types of its outputs. What cannot be copied raises."""
+    """Call a copy of a model on the meta device, and return the types of its outputs. Raises if something cannot be
+    copied."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         moved = model
@@ -378,7 +380,7 @@ def _on_meta(model: Any) -> Callable[..., Any]:
 
 
 def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...]) -> tuple[str, ...]:
-    """The variations of numbers, flags and strings of Python's that make a call another one."""
+    """Return the variations of Python's numbers, flags and strings that change a call."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     passed = plain_leaves(given)
     leaves = [leaf for leaf in passed if type(leaf) is not str]
@@ -401,11 +403,11 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
 
 
 SIZES = 3
-"""Sizes of the first tensor at which integers among the arguments are tried."""
+"""The number of sizes of the first tensor that are tried for integers among the arguments."""
 
 
 def sizes_beside_integers(context: Context) -> tuple[int, ...]:
-    """The sizes of the first tensor, if a call also takes an integer, which may be a length or an index."""
+    """Return the sizes of the first tensor, if a call also takes an integer, which may be a length or an index."""
     model = context.build_as("infer", SEED_BUILD + 1)
     found: dict[int, None] = {}
     for case in context.draw(SEED_BUILD):
@@ -417,7 +419,7 @@ def sizes_beside_integers(context: Context) -> tuple[int, ...]:
 
 
 def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float | str]:
-    """The parameters that have a number, a flag or a string by default, which a call leaves out."""
+    """Return the parameters with a number, a flag or a string as default that a call leaves out."""
     try:
         bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -484,7 +486,7 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
 def _fitting(
     function: Any, args: Any, kwargs: Any, constants: tuple[float | str, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
+    """Return the names of the variations for these arguments; those that may spoil state of the model come last."""
     retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
     names, last = (*fitting((args, kwargs), constants), *more, *retyped), late(constants)
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
@@ -492,9 +494,9 @@ def _fitting(
 
 PLAIN = (bool, int, float, str)
 LARGEST = 10_000
-"""The largest default that a call is made with: it may be a size."""
+"""The largest default with which a call is made: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
-"""In an annotation: what may be passed that is no tensor."""
+"""Types in annotations that allow a value other than a tensor."""
 _TENSOR = re.compile(r"\b(\w*Tensor|Any|object)\b")
 _NUMBER = re.compile(r"\b(int|float|Number|Any|object)\b")
 
@@ -529,7 +531,7 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
 def _of_another_type(
     parameter: inspect.Parameter, value: Any, is_given: bool, like: torch.Tensor | None, variation: str
 ) -> Any:
-    """Return what is passed for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
+    """Return the value to pass for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
     default, annotation = parameter.default, str(parameter.annotation)
     is_open = parameter.annotation is parameter.empty
     if variation == LEFT_OUT and is_given and default is None:
@@ -565,7 +567,7 @@ def _as_numpy(tensor: torch.Tensor) -> Any:
 
 
 def _cast(context: Context, function: Any) -> Callable[..., Any]:
-    """The function under the `torch.autocast` that was asked for."""
+    """Return the function under the requested `torch.autocast`."""
 
     def within(*args: Any, **kwargs: Any) -> Any:
         with autocast(context):
@@ -592,13 +594,14 @@ def _as_result(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _Found = tuple[Any, str, FunctionType]
-"""What a function is an attribute of, under which name, and itself."""
+"""The owner of a function, its attribute name, and the function."""
 
 
 def _recorded(
     models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
 ) -> dict[FunctionPlace, list[tuple[Any, Any, Caught]]]:
-    """The arguments that calls of a model give to functions, and what is caught around these calls."""
+    """Return the arguments with which calls of a model call functions, and the exceptions that are caught around these
+    calls."""
     calls: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {place: [] for place in functions}
     with contextlib.ExitStack() as stack:
         for place, found in functions.items():
@@ -609,7 +612,7 @@ def _recorded(
 
 
 def _is_called_as(model: Any, function: FunctionType) -> bool:
-    """Whether a call of the model is a call of that function, with the same arguments."""
+    """Return whether a call of the model is a call of that function, with the same arguments."""
     return model is function or (
         isinstance(model, nn.Module) and inspect.getattr_static(model, "forward", None) is function
     )
@@ -617,7 +620,7 @@ def _is_called_as(model: Any, function: FunctionType) -> bool:
 
 @contextlib.contextmanager
 def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[None]:
-    """Keeps the arguments of the first calls of a function."""
+    """Record the arguments of the first calls of a function."""
     owner, name, function = found
 
     @functools.wraps(function)
@@ -640,7 +643,7 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
 
 
 def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
-    """The names by which Python modules hold a function: those too that imported it from where it stands."""
+    """Return the names by which Python modules refer to the function, including modules that imported it from its own."""
     return [
         (module, name)
         for module in list(sys.modules.values())
@@ -651,7 +654,7 @@ def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
 
 
 def _modules(paths: Set[str]) -> Sequence[ModuleType]:
-    """The modules that were made of these files."""
+    """Return the modules of these files."""
     return _modules_among(frozenset(paths), tuple(map(id, sys.modules.values())))
 
 
@@ -667,7 +670,7 @@ def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequenc
 
 
 def reached_modules(paths: Set[str]) -> list[ModuleType]:
-    """The modules made of these files, and the user's own ones that they name, or take something of, and so on."""
+    """Return the modules of these files, and the user's own modules to which they refer, recursively."""
     found: dict[str, ModuleType] = {}
     pending = [*_modules(paths)]
     while pending:
@@ -685,12 +688,12 @@ def reached_modules(paths: Set[str]) -> list[ModuleType]:
 
 
 def _is_own(path: str) -> bool:
-    """Whether a file is the user's, and not installed."""
+    """Return whether a file is the user's, not an installed one."""
     return is_user_file(path) and below_site(os.path.realpath(path)) is None
 
 
 def _resolved(place: FunctionPlace) -> _Found | None:
-    """A function, and where it is found; None for what is no plain function there."""
+    """Return a function and its owner; None if there is no plain function at that place."""
     *outer, name = place.name.split(".")
     for module in _modules({place.path}):
         owner: Any = module
@@ -703,8 +706,8 @@ def _resolved(place: FunctionPlace) -> _Found | None:
 
 
 def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
-    """The numbers that functions of the same files are written with, or read from their module, if changed functions
-    name them: `check_length(x)` holds its bound."""
+    """Return the numbers in functions of the same files, or that they read from their module, if changed functions name
+    them: `check_length(x)` contains its bound."""
     found: dict[float, None] = {}
     for place in functions:
         known = _resolved(place)
@@ -721,13 +724,13 @@ def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
 
 
 SHORT = 0.3
-"""Seconds that the repeated calls of a measurement may take."""
+"""Seconds for the repeated calls of a measurement."""
 
 
 def cost(models: Models, request: ProofRequest) -> float | None:
-    """Seconds of the shortest eager call that tell of two pieces of code which is slower; None if a call raises.
+    """Return the seconds of the shortest eager call, to compare the speed of two versions; None if a call raises.
 
-    On a CPU those that one thread worked: the machine's other processes do not lengthen them.
+    On a CPU these are seconds of one thread, so that other processes do not affect them.
     """
     if torch.device(models.context.work.options.device).type != "cpu":
         return shortest(models, request)
@@ -742,7 +745,7 @@ def cost(models: Models, request: ProofRequest) -> float | None:
 def shortest(
     models: Models, request: ProofRequest, clock: Callable[[], float] = time.perf_counter
 ) -> float | None:
-    """Seconds of the shortest eager call with the inputs as given; None if one raises."""
+    """Return the seconds of the shortest eager call with the inputs as given; None if one raises."""
     context = models.context
     try:
         model = models.built("infer", request.seeds[0])

@@ -26,15 +26,15 @@ from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
 
 POLL = 0.02
 LEAST = 40.0
-"""Seconds that each process has at least."""
+"""The least seconds of each process."""
 _T = TypeVar("_T", ProofResult, Trial)
 
 
 def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context]) -> None:
-    """Tries everything that is asked for, and leaves `result.json` in `room`, whole after each variant.
+    """Answer the request, and leave `result.json` in `room`, complete after each variant.
 
-    `fresh` makes the context of one process. Of requests that follow each other, a file `done-N` says that the N-th was
-    answered, and `request-N.json` is the next one; whoever asks ends the process.
+    `fresh` makes the context of one process. If requests follow each other, a file `done-N` means that the N-th was
+    answered, and `request-N.json` is the next one; the sender of the requests ends the process.
     """
     journal = Journal(work, None, str(room / "state.json"))
     dynamo.loaded()  # once, for every process that is copied from this one
@@ -51,13 +51,13 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
 
 @dataclass(frozen=True)
 class _Known:
-    """What the code as it stands did, and what was asked of it."""
+    """The results of the unmodified code, and the request for them."""
 
     request: ProofRequest
     result: ProofResult
 
     def covers(self, other: ProofRequest) -> bool:
-        """Whether everything was looked at that another request is about."""
+        """Return whether the results include everything that another request needs."""
         mine = self.request
         return (
             self.result.failure is None
@@ -77,7 +77,7 @@ def _answered(
     journal: Journal,
     known: _Known | None,
 ) -> _Known:
-    """One request answered; with what is known of the code as it stands, which is not called again for less."""
+    """Answer one request. Known results of the unmodified code are used again if they suffice."""
     began = time.monotonic()
     trace = room / "trace.pt"
 
@@ -134,8 +134,8 @@ def _call_unmodified(
     trace: Path,
     seconds: float,
 ) -> _Known:
-    """What the code as it stands does. Where a kernel fails on an accelerator its process can do no more there: another
-    one makes the calls, without the inputs that did that."""
+    """Run the unmodified code. If a kernel fails on an accelerator, its process cannot continue there, and another one
+    makes the calls, without the inputs that caused the failure."""
     until = time.monotonic() + seconds
     trace.with_name("wide.pt").unlink(missing_ok=True)
     while True:
@@ -160,7 +160,7 @@ def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) ->
 
 
 def _tried(variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float) -> Trial:
-    """The trial of a variant in a process of its own."""
+    """Return the trial of a variant, from a separate process."""
     return _in_child(
         Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant)
     )
@@ -197,8 +197,8 @@ def _in_child(
     seconds: float,
     failed: Callable[[str, bool], _T],
 ) -> _T:
-    """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason, and of whether it was
-    too late, if it gives nothing."""
+    """Return the result of `work` in a copy of this process. If there is none, return the result of `failed`, which
+    gets the reason and whether the time was over."""
     why = path.with_suffix(".why")
     for each in (path, why):
         each.unlink(missing_ok=True)
