@@ -1,4 +1,4 @@
-"""What the code of a function names of this process, modules and tensors, and how a run leaves them as they were."""
+"""Find the modules and tensors of this process that the code of a function names, and restore them after a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch import nn
 
 @contextlib.contextmanager
 def put_back(value: Any) -> Iterator[None]:
-    """Afterwards modules and tensors that the function `value` names have their values, gradients, flags and attributes
-    again. A module that is checked itself is copied, and nothing is done for it.
+    """Restore values, gradients, flags and attributes of modules and tensors that the function `value` names. A
+    module that is checked itself is copied, so nothing is done for it.
 
-    Attributes are put back as they were bound; a list that was changed in place stays changed.
+    Attributes are bound to their previous values; a list that was changed in place is not restored.
     """
     found = _reached(value)
     modules = {id(part): part for each in found if isinstance(each, nn.Module) for part in each.modules()}
@@ -70,7 +70,8 @@ def _restore(tensor: torch.Tensor, before: torch.Tensor) -> None:
 
 
 def _reached(value: Any) -> list[Any]:
-    """Modules and tensors that functions name: in closures, globals, defaults, partials, and what those hold."""
+    """Yield modules and tensors that functions name: in closures, globals, defaults, partials, and in the values of
+    these."""
     found: list[Any] = []
     seen: dict[int, Any] = {}
     waiting = _not_copied(value)
@@ -87,7 +88,7 @@ def _reached(value: Any) -> list[Any]:
 
 
 def _not_copied(value: Any) -> list[Any]:
-    """What the object that is checked holds, without modules that are copied for the run."""
+    """Yield the contents of the checked object, without modules that are copied for the run."""
     if isinstance(value, functools.partial):
         leaves = pytree.tree_leaves((value.args, value.keywords))
         return [*_not_copied(value.func), *(leaf for leaf in leaves if not isinstance(leaf, nn.Module))]
@@ -97,7 +98,7 @@ def _not_copied(value: Any) -> list[Any]:
 
 
 def _named(value: Any) -> list[Any]:
-    """What one function, partial, method, container or object of the user's holds."""
+    """Yield the values in one function, partial, method, container or user object."""
     if isinstance(value, functools.partial):
         return [value.func, *pytree.tree_leaves((value.args, value.keywords))]
     if inspect.ismethod(value):

@@ -1,4 +1,4 @@
-"""Regions proved: each is compiled alone, with the lines that are printed, on the calls it got in a real forward."""
+"""Prove regions: compile each alone, with the printed lines, on the calls that it got in a real forward."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ from tcready.schema.run import RegionTrial
 from torch import nn
 
 MIN_SHARE = 0.01
-"""Of the operations, and of the time: what is below both is not tried."""
+"""The least share of the operations or of the time of a region that is tried."""
 MOSTLY = 0.75
-"""Of a region's operations so many must be in graphs. No break is allowed; what Dynamo does around a graph, to make a
-tensor of a number for one, is counted as well."""
+"""The least share of the operations of a region in graphs. No break is allowed, but operations that Dynamo adds around
+a graph, such as making a tensor of a number, are counted as well."""
 ALIKE = 2
-"""So many members of a group that fail with the same words speak for all of it."""
+"""If that many members of a group fail with the same message, the whole group counts as failed."""
 ISOLATED = "isolate_recompiles=True"
-"""Each call of `torch.compile` keeps what it compiles, and counts it, apart from others of the same code."""
+"""Each call of `torch.compile` keeps its compiled code, and its count, separate from others of the same code."""
 UNSPECIALISED = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
-"""Dynamo takes integers on modules as symbols then, as it does those of arguments."""
+"""Dynamo then treats integers on modules as symbols, like those of arguments."""
 COMPILE_ID = re.compile(r"^\d+/\d+: ")
 CAPTURING = """\
 torch._dynamo.config.capture_scalar_outputs = True
 torch._dynamo.config.capture_dynamic_output_shape_ops = True
 """
-"""Numbers read from tensors, and sizes that depend on data, become symbols then: by default they break the graph."""
+"""Numbers read from tensors, and sizes that depend on data, then become symbols: by default they break the graph."""
 INTEGER_ON_SELF = re.compile(r"^\w+\.[\w.]+ == -?\d+$")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Modules alike: of one class and code, over children alike, at the same positions of lists."""
+    """Similar modules: of one class and code, with similar children, at the same positions of lists."""
 
     pattern: str
     names: tuple[str, ...]
@@ -79,7 +79,7 @@ class Group:
 
 @dataclass
 class _Alone:
-    """What compiling a group alone came to."""
+    """The result of compiling a group alone."""
 
     error: str | None = None
     site: Any = None
@@ -93,7 +93,7 @@ class _Alone:
 
     @property
     def against(self) -> str | None:
-        """Why the region is no region; None if it is one."""
+        """Return why the region is rejected; None if it is valid."""
         if self.error is not None:
             return self.error
         if self.difference is not None:
@@ -108,7 +108,8 @@ class _Alone:
 
 
 def repeated(tree: Tree) -> list[Group]:
-    """The outermost modules that have others alike, weightiest first: one compilation may serve them all."""
+    """Return the outermost modules with similar ones, those with the most weight first: one compilation may serve them
+    all."""
     found: list[Group] = []
     for group in _groups(tree, (name for name in tree if _runs(tree, name))):
         if len(group.names) < 2 or _too_small(tree, group.names):
@@ -124,7 +125,8 @@ def repeated(tree: Tree) -> list[Group]:
 
 
 def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterator[RegionTrial]:
-    """Try the modules `tops`, and where they are refuted what is in them, down to the leaves; each as it is done."""
+    """Try the modules `tops`, and if they are refuted the modules in them, down to the leaves; yield each when it is
+    done."""
     waiting = [*_running(tree, tops)]
     while waiting:
         calls_by_name = _record_calls(context, waiting)
@@ -140,7 +142,7 @@ def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterato
 
 
 def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iterator[RegionTrial]:
-    """Try groups whole, and nothing below them."""
+    """Try groups as a whole, without the modules below them."""
     calls_by_name = _record_calls(context, [name for group in groups for name in group.names])
     with fresh(context) as model:
         for group in groups:
@@ -158,7 +160,7 @@ def _runs(tree: Tree, name: str) -> bool:
 
 
 def _running(tree: Tree, names: Iterable[str]) -> Iterator[str]:
-    """`names`, and in place of those that have no forward what they hold."""
+    """Return `names`, with modules that have no forward replaced by their children."""
     for name in names:
         if tree.modules[name].type in HOLDERS:
             yield from _running(tree, tree.children[name])
@@ -172,7 +174,7 @@ def _too_small(tree: Tree, names: Sequence[str]) -> bool:
 
 
 def _shares(tree: Tree, names: Sequence[str]) -> tuple[float, float | None]:
-    """Of the operations of the whole call, and of their time."""
+    """Return the shares of the operations of the whole call, and of their time."""
     total, whole = operations(tree, ""), tree.modules[""].seconds
     ops = sum(operations(tree, name) for name in names)
     seconds = sum(tree.modules[name].seconds or 0.0 for name in names)
@@ -180,7 +182,7 @@ def _shares(tree: Tree, names: Sequence[str]) -> tuple[float, float | None]:
 
 
 def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[RecordedCall]]:
-    """Of every case."""
+    """Record calls of every case."""
     found: dict[str, list[RecordedCall]] = {}
     for case in context.cases:
         for name, calls in record_calls(context, case, set(names)).items():
@@ -191,7 +193,7 @@ def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[R
 def _tried(
     context: Context, tree: Tree, model: Any, group: Group, calls_by_name: Mapping[str, list[RecordedCall]]
 ) -> Iterator[tuple[RegionTrial, list[str]]]:
-    """What a group comes to, in parts where its members differ: each with the modules to be looked into."""
+    """Yield the trial of a group, in parts if its members differ: each with the modules to try next."""
     called = tuple(name for name in group.names if calls_by_name.get(name))
     idle = tuple(name for name in group.names if name not in called)
     if spent(context):
@@ -246,7 +248,7 @@ def _outcome(
     calls_by_name: Mapping[str, list[RecordedCall]],
     alone: _Alone,
 ) -> tuple[RegionTrial, list[str]]:
-    """What all of `names` under the one code that is printed came to; where they compile again, with a cure."""
+    """Return the trial of all of `names` with the printed code; if they recompile, with a workaround."""
     code = _code(tree, group, names)
     workaround = ""
     if alone.against is None and alone.compilations > 1:
@@ -274,14 +276,14 @@ def _outcome(
 
 
 def _how(instances: int) -> str:
-    """In one line, how it was proved."""
+    """Return in one line how it was proved."""
     of = f" in each of {instances} instances" if instances > 1 else ""
     return f"compiled alone{of}: no break, the outputs of eager"
 
 
 @dataclass(frozen=True)
 class _Workaround:
-    """A line or an option that was tried, the code with it, and what that came to."""
+    """A line or an option that was tried, the code with it, and the result."""
 
     line: str
     code: str
@@ -291,7 +293,7 @@ class _Workaround:
 def _find_workaround(
     code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]
 ) -> _Workaround | None:
-    """Find what makes fewer compilations serve, or keeps all instances below the recompile limit."""
+    """Find a line or option with which fewer compilations suffice, or all instances stay below the recompile limit."""
     if alone.guards and all(INTEGER_ON_SELF.match(guard) for guard in alone.guards):
         lines = f"{UNSPECIALISED}\n{code}"
         found = run(lines)
@@ -335,7 +337,7 @@ def _trial(tree: Tree, group: Group, names: Sequence[str], state: Any, reason: s
 
 
 def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]) -> _Alone:
-    """Compile what `code` names, and nothing else of `model`, on kept calls: all of them once, then once more."""
+    """Compile only what `code` names in `model`, on recorded calls: all of them once, then once more."""
     found = _Alone()
     dynamo.reset()
     modules = {name: model.get_submodule(name) for name in calls}
@@ -379,7 +381,7 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Rec
 def _difference(
     context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, Outcome]]
 ) -> str | None:
-    """How outputs differ that are not equal; None if that is rounding."""
+    """Return how unequal outputs differ; None if that is rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
@@ -407,14 +409,13 @@ def _of_call(number: int) -> str:
 
 
 def _guard(reason: str) -> str:
-    """What failed, without the compilation that it is of and the source line behind it."""
+    """Return the failed guard, without its compile id and the source line after it."""
     return COMPILE_ID.sub("", reason.partition("  #")[0].strip())
 
 
 @contextlib.contextmanager
 def _put_back(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Modules are as before afterwards, what the lines put on them and what their calls left: the same model is tried
-    again."""
+    """Restore modules afterwards, undoing the changes of the lines and of calls: the same model is tried again."""
     every = {id(part): part for module in modules for part in module.modules()}
     attributes = {key: dict(vars(part)) for key, part in every.items()}
     insides = {

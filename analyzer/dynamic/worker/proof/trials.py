@@ -1,4 +1,4 @@
-"""What one process of a proof does: the code as it stands makes the trace, each variant is held against it."""
+"""The work of one process of a proof: the unmodified code makes the trace, and each variant is compared with it."""
 
 from __future__ import annotations
 
@@ -118,76 +118,75 @@ from tcready.schema.words import Mode
 REPEATS = 4
 PAUSE = 0.1
 LEAST = 1.5
-"""Seconds that a function has, alone, in one mode."""
+"""Seconds that a function gets, alone, in one mode."""
 SLOW = 10
-"""Times the longest call so far, after which a call with varied inputs is left out."""
+"""A call with varied inputs is left out if it took more than this multiple of the longest call so far."""
 SHARE = 0.3
-"""Of the seconds for varied inputs, those in which further calls are compared compiled."""
+"""The share of the seconds for varied inputs in which further calls are compared compiled."""
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT} - {*OTHER_NUMBERS})
-"""Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
+"""Variations with calls that are not compiled: other flags lead to other code, which may break again."""
 CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
-"""Variations with which a difference is a condition of the change, and does not refute it."""
+"""Variations with which a difference limits a change, but does not refute it."""
 COMPILED = 6
-"""Calls that are compared compiled against eager, unless more are needed to take each side."""
+"""The number of calls that are compared compiled against eager, unless more are needed to take each branch."""
 
 
 DEVICE_LOST = "AcceleratorError"
-"""The type of exception that torch raises once a kernel has failed on an accelerator, of whatever is done there next."""
+"""The type of exception that torch raises for all further work on an accelerator after a kernel has failed on it."""
 
 
 @dataclass
 class Trace:
-    """What the code as it stands did."""
+    """The results of the unmodified code."""
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
-    """The calls of the model that took a side which none before had taken."""
+    """The calls of the model that took a branch which no earlier one had taken."""
     raising: list[Key] = field(default_factory=list)
-    """Those that raised what none before had raised."""
+    """Those that raised what no earlier one had raised."""
     alone: list[Key] = field(default_factory=list)
-    """The calls of functions alone that did so, or that an exception of the user's own ended."""
+    """The calls of functions alone that did so, or that a user exception ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     building: Behaviour = field(default_factory=Behaviour)
-    """What importing and building the model prints, and sets for the process."""
+    """Output and settings of the process from importing and building the model."""
     set_first: Behaviour = field(default_factory=Behaviour)
-    """What the first call sets for the process."""
+    """Settings of the process from the first call."""
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
-    """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
-    these calls did not take both sides of every test: a branch may decide on it."""
+    """For the model, and for functions alone, the values that shared memory in every call with a result; empty if these
+    calls did not take both sides of every test, because a branch may decide it."""
     restless: frozenset[str] = frozenset()
-    """What differs between two calls of the code as it stands."""
+    """Differences between two calls of the unmodified code."""
     rounding: Mapping[FunctionPlace | None, Rounding] = field(default_factory=dict)
-    """Of the model, and of functions alone, what two calls of the code as it stands round otherwise."""
+    """For the model, and for functions alone, the rounding differences between two calls of the unmodified code."""
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
-    """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
-    compiled."""
+    """For calls that a user exception ended: the type that the unmodified code raises if compiled."""
     left: Mapping[Key, str | None] = field(default_factory=dict)
-    """Of such calls of the model: what it leaves otherwise than eager code then."""
+    """For such calls of the model: effects that differ from those of eager code then."""
     passed: Mapping[Key, Behaviour] = field(default_factory=dict)
-    """Of such calls of the model: those in which compiled code raises nothing."""
+    """For such calls of the model: those in which compiled code raises nothing."""
     trained: Later | None = None
-    """What compiled training steps of the code as it stands show."""
+    """The compiled training steps of the unmodified code."""
     seconds: float | None = None
-    """What the shortest eager call costs."""
+    """Seconds of the shortest eager call."""
     threads: int = 1
-    """With which every variant is called."""
+    """The number of threads with which every variant is called."""
     wide: WideCalls | None = None
     """The calls in a wide dtype, once values were found to differ."""
     constants: tuple[float | str, ...] = ()
-    """At which inputs are tried: those of the request, and what names stand for where the code changes."""
+    """Values of inputs that are tried: those of the request, and values of names in changed code."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that a call reads."""
     builds: tuple[str, ...] = ()
-    """Variations with which the model is built anew."""
+    """Variations with which the model is built again."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
-        """`actual` with what is only rounded otherwise set to what is expected."""
+        """Return `actual` with expected values in place of those that are only rounded differently."""
         return as_rounded(expected, actual, self.rounding.get(function, {}))
 
     def differing(
         self, key: Key, expected: Behaviour, actual: Behaviour
     ) -> tuple[Behaviour, tuple[Differs, str] | None]:
-        """What differs first in a call after a change, and the call without what is rounding."""
+        """Return the first difference in a call after a change, and the call without rounding differences."""
         otherwise = functools.partial(difference, ignored=self.restless)
         if key.variation in IN_FEW_DIGITS:
             actual = in_few_digits(expected, actual)
@@ -201,13 +200,13 @@ class Trace:
     def differing_by_tolerance(
         self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
     ) -> str | None:
-        """Return what differs first in a compiled call of the model that has no counterpart in a wide dtype."""
+        """Return the first difference in a compiled call of the model that has no counterpart in a wide dtype."""
         return compiled_difference(expected, self.rounded(None, expected, actual), ignored)
 
     def compiled_differing(
         self, key: Key, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
     ) -> str | None:
-        """What differs first in a compiled call."""
+        """Return the first difference in a compiled call."""
         actual = self.rounded(key.function, expected, actual)
         otherwise = functools.partial(compiled_difference, ignored=ignored)
         judged = judge_values(key, expected, actual, self.wide, otherwise, ignored, compiled=True)
@@ -218,8 +217,8 @@ class Trace:
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
-    """Makes every call on the code as it stands and leaves the trace in a file; or says with which inputs the device was
-    lost."""
+    """Make every call on the unmodified code and save the trace to a file; or return the inputs with which the device
+    was lost."""
     try:
         return _run_unmodified(context, request, trace_path)
     except _DeviceLostError as error:
@@ -227,7 +226,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
 
 
 class _DeviceLostError(Exception):
-    """A kernel failed on an accelerator, with these inputs: this process can do no more there."""
+    """A kernel failed on an accelerator with these inputs, so this process cannot continue there."""
 
     def __init__(self, variation: str) -> None:
         super().__init__(variation)
@@ -235,7 +234,7 @@ class _DeviceLostError(Exception):
 
 
 def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
-    """What a call does, once the device has done its work. Raises _DeviceLostError if it cannot do any more."""
+    """Return the effects of a call once the device has done its work. Raises _DeviceLostError if it cannot continue."""
     try:
         seen = call()
         settle(context)
@@ -337,12 +336,12 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
 
 
 def _save(value: Any, path: Path) -> None:
-    """Write a value that `torch.load` reads. Many small tensors take half the time in the older format."""
+    """Save a value for `torch.load`. Many small tensors take half the time in the older format."""
     torch.save(value, path, _use_new_zipfile_serialization=False)
 
 
 def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[str]:
-    """What two first calls of the model do otherwise with other levels of loggers: they may log the time."""
+    """Return the differences between two first calls of the model with other levels of loggers: they may log the time."""
     request = replace(request, seeds=request.seeds[:1])
     one, other = (
         {key: call() for key, call in of_model(Models(context), request) if key.variation in LOGGED}
@@ -352,24 +351,24 @@ def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[st
 
 
 def _first_call(context: Context, request: ProofRequest) -> dict[str, Any]:
-    """Make a call before those that are compared, so that names of Python modules hold the same before and after a
-    change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
+    """Make a call before those that are compared, so that names of Python modules have the same values before and after
+    a change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
     before = surroundings()
     next(of_model(Models(context), request))[1]()
     return left_otherwise(before, surroundings())
 
 
 NUMBERS = 5
-"""Numbers that names stand for, at which inputs are tried."""
+"""The number of values of names that are tried as numbers in inputs."""
 STRINGS = 8
-"""Strings that do."""
+"""The same for strings."""
 
 
 def _make_first_call(
     context: Context, request: ProofRequest, sides: Sides
 ) -> tuple[ProofRequest, dict[str, Any]]:
-    """Return the request with what a first call reads (numbers in what changes, environment variables), and the settings
-    of the process that the call leaves."""
+    """Return the request with the values that a first call reads (numbers in changed code, environment variables), and
+    the settings of the process that the call leaves."""
     with environment_read() as names:
         set_first = _first_call(context, request)
     sides.settle(counts=False, raised=False)
@@ -385,12 +384,12 @@ def _make_first_call(
 
 
 class _TooLongError(BaseException):
-    """A call was ended: code of the user's own that catches every Exception does not catch it."""
+    """A call took too long. User code that catches Exception does not catch this."""
 
 
 @contextlib.contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """Ends what does not come to its end: a loop may go on for ever with an infinity."""
+    """Interrupt code that does not end: a loop may run forever with an infinity."""
     if seconds == math.inf:
         yield
         return
@@ -418,7 +417,7 @@ def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[
 def _rounding(
     models: Models, request: ProofRequest, trace: Trace
 ) -> dict[FunctionPlace | None, dict[tuple[str, str], float]]:
-    """What comes out otherwise where the calls with the inputs as given are made once more, and by how much."""
+    """Repeat the calls with the inputs as given. Return what differs, and by how much."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     found: dict[FunctionPlace | None, dict[tuple[str, str], float]] = {}
@@ -433,9 +432,9 @@ def _rounding(
 
 
 def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
-    """How many threads a call is given: one if others help little, as with small inputs, and if the sums of one are
-    rounded as those in the trace are. They wait for each other then, busily, which takes most of the time where other
-    processes run."""
+    """Return the number of threads for a call: one if more threads help little, as with small inputs, and if sums with
+    one thread are rounded as in the trace. Threads that wait for each other are busy, which takes most of the time if
+    other processes run."""
     usual: int = torch.get_num_threads()
     if usual == 1:
         return 1
@@ -450,8 +449,8 @@ def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
 
 
 def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
-    """Whether the calls with the inputs as given come out as in the trace, to the last digit of every output and
-    gradient."""
+    """Return whether the calls with the inputs as given have the results in the trace, to the last digit of every
+    output and gradient."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     return all(
@@ -462,7 +461,7 @@ def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
 def call_widely(
     context: Context, request: ProofRequest, variant: Variant | None, trace_path: Path, wide_path: Path
 ) -> ProofResult:
-    """Makes the calls of the trace in a wide dtype, of a variant or the code as it stands, and leaves them in a file."""
+    """Make the calls of the trace in a wide dtype, with a variant or the unmodified code, and save them to a file."""
     trace: Trace = torch.load(trace_path, weights_only=False)
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
@@ -495,10 +494,10 @@ def after(
     trace_path: Path,
     wide_paths: Sequence[Path] = (),
 ) -> Trial:
-    """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code.
+    """Make the same calls with a variant; if all agree, capture it and compare compiled code with eager code.
 
-    `wide_paths`: what `call_widely` left of the code as it stands and of the variant. Without it the trial ends unsettled
-    where values differ.
+    `wide_paths`: the results of `call_widely` for the unmodified code and for the variant. Without them the trial
+    ends unsettled if values differ.
     """
     try:
         return _after(context, request, variant, trace_path, wide_paths)
@@ -551,7 +550,7 @@ SQUEEZED = "`squeeze` of a size that data decides: of one item, eager code alone
 
 
 def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace) -> Trial:
-    """The trial with what comes of compiled code."""
+    """Return the trial with the results of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
     telling: list[str] = []
@@ -579,8 +578,8 @@ def _eager(
     wide_paths: Sequence[Path],
     sides: Sides,
 ) -> tuple[Trial, Trace | None, Models]:
-    """The calls on a variant against those in the trace, and the models that made them; without the trace if something
-    differs."""
+    """Compare the calls with a variant with those in the trace. Return the trial and the models that made the calls,
+    without the trace if something differs."""
     models = Models(context)
     build = begin(context, request)
     if build.failure:
@@ -692,9 +691,9 @@ def _eager(
 
 
 MOST = 200
-"""Characters of a warning that are quoted."""
+"""The number of characters of a warning that are quoted."""
 NAMED = 2
-"""How many calls are named that differ in the same way."""
+"""The most calls with the same difference that are named."""
 
 
 def _described(conditions: Mapping[str, str]) -> str | None:
@@ -711,14 +710,14 @@ def _described(conditions: Mapping[str, str]) -> str | None:
 
 
 def _is_private(function: FunctionPlace | None) -> bool:
-    """Whether it is a function that is for its own file alone, by its name."""
+    """Return whether a function is private to its file, by its name."""
     name = function.name.rpartition(".")[2] if function is not None else ""
     return name.startswith("_") and not name.startswith("__")
 
 
 def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
-    """Whether what differs in a call is a condition of a change and does not refute it. What the user.s own statement
-    raises is meant: another end of such a call refutes it."""
+    """Return whether a difference in a call limits a change instead of refuting it. For an exception from a user
+    `raise` statement, a different result of the call refutes it."""
     if expected.raised:
         return False
     if expected.error is not None and actual.error is None:  # torch refused what it takes now
@@ -735,14 +734,14 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
-    """Whether a call raised because torch does not take such arguments or such a setting."""
+    """Return whether a call raised because torch does not accept such arguments or such a setting."""
     may_not_fit = key.variation in {*MAY_NOT_FIT, *set_to(key.constants), *built_with(key.constants)}
     may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META)
     return may_not_fit and seen.error is not None and not seen.raised
 
 
 def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
-    """What the shortest eager call costs; one that seems slower than the `known` one is measured again."""
+    """Measure the shortest eager call; one that seems slower than the `known` one is measured again."""
     found = cost(models, request)
     for _ in range(REPEATS):
         if found is None or known is None or found <= known * SLOWER:
@@ -753,7 +752,7 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
 
 
 def _is_compiled(key: Key) -> bool:
-    """Whether a call may be compared compiled: the model is the one that is built, with its dtype."""
+    """Return whether a call may be compared compiled: the model is the original one, with its dtype."""
     return key.variation not in DTYPES and not key.variation.startswith(BUILT)
 
 
@@ -765,9 +764,9 @@ def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode |
 def _compiled_errors(
     models: Models, request: ProofRequest, trace: Trace
 ) -> tuple[dict[Key, str | None], dict[Key, str | None], dict[Key, Behaviour]]:
-    """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
-    each type, those that take a side, and further ones as time allows; what calls of the model leave otherwise then; and
-    the compiled calls that raise nothing."""
+    """Compile the unmodified code for calls that a user exception ends in eager code: the first of each type, those
+    that take a branch, and further ones as time allows. Return the exceptions, the different effects of calls of the
+    model, and the compiled calls that raise nothing."""
     mode = models.context.work.options.mode
     raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
     wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
@@ -802,9 +801,9 @@ def _compiled(
     speaks: bool,
     apart: bool,
 ) -> Trial:
-    """Compiled against eager: with the inputs as given, with those that took each side and in these `variations`; what is
-    printed too where a compiled model `speaks`. Where the code asks whether it is compiled, it is `apart` from what runs
-    eagerly: then values are compared in all other variations as well."""
+    """Compare compiled with eager code: with the inputs as given, with those that took each branch and in these
+    `variations`. If a compiled model `speaks`, its output is compared too. If the code checks whether it is compiled,
+    it is `apart` from the eager code: then values are compared in all other variations as well."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
@@ -870,7 +869,7 @@ def _compiled(
 def _ended_so_before(
     trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]
 ) -> bool:
-    """Whether eager code raises, and compiled code does not and did the same before the change."""
+    """Return whether eager code raises, and compiled code does not, as before the change."""
     before = trace.passed.get(key)
     return (
         before is not None
@@ -881,8 +880,8 @@ def _ended_so_before(
 
 
 def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
-    """The trial with what differs between compiled and eager code in training: code that asks whether it is compiled may
-    pass gradients on in one of them alone."""
+    """Add differences between compiled and eager code in training to the trial: code that checks whether it is compiled
+    may pass gradients on in only one of them."""
     if models.context.work.options.mode == "train":
         return trial  # it has been compared
     keys = [
@@ -903,8 +902,8 @@ def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: T
 
 
 def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
-    """The trial with what compiled code does in training alone: `torch.cond` takes less there, and works a side out anew
-    for gradients, with other random numbers."""
+    """Add effects of compiled code that occur only in training to the trial: `torch.cond` supports less there, and
+    evaluates a branch again for gradients, with other random numbers."""
     context = models.context
     if context.work.options.mode == "train":
         return trial
@@ -926,7 +925,7 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
 
 
 def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:
-    """The first exception of calls of one seed where `aot_eager` compiles them, and eager code raises another or none."""
+    """Return the first exception in calls of one seed compiled by `aot_eager`, if eager code raises another or none."""
     context, seed = models.context, calls[0][0].seed
     dynamo.reset()
     model = context.build_as(mode, seed)
@@ -940,8 +939,8 @@ def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behavio
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
-    """The trial with another exception that compiled code raises, of those that a statement of the user's own raises:
-    what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
+    """Add different exceptions of compiled code to the trial, for exceptions that a user statement raises: for invalid
+    arguments of torch, fake kernels and Dynamo have other messages."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
     text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
@@ -958,8 +957,9 @@ CAUGHT = "an exception that its caller catches"
 def _compiled_alone(
     models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
 ) -> Trial:
-    """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
-    raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
+    """Compare functions alone, compiled against eager, with inputs that take a branch which the model does not take, or
+    that make them raise. They run inside the `try` of their callers, since an exception of compiled code may come
+    later."""
     chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
     expected = {key: call() for key, call in chosen(_guarded)}
     for key, call in chosen(_compiled_by_itself):
@@ -984,7 +984,7 @@ def _chosen_alone(
     telling: Iterable[Key],
     made: Made,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Some of the `telling` calls of functions alone in the mode of the run, as they are `made`."""
+    """Yield some of the `telling` calls of functions alone in the mode of the run, as `made` changes them."""
     mode = models.context.work.options.mode
     wanted = {replace(key, mode=mode) for key in telling if _is_compiled(key)}
     left = dict.fromkeys(functions, COMPILED)
@@ -995,7 +995,7 @@ def _chosen_alone(
 
 
 def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
-    """A function below the `try` that its callers have around it."""
+    """Wrap a function in the `try` of its callers."""
 
     def attempt(*args: Any, **kwargs: Any) -> Any:
         try:

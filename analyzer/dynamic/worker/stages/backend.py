@@ -1,7 +1,8 @@
-"""The target under Inductor, on its device: does it compile, how long does that take, what comes of it.
+"""Compile the target with Inductor on its device: check whether it compiles, how long that takes, and what it
+returns.
 
-Every compilation here has a cache folder of its own, new for each run: `cold` is cold, and the user's cache is left
-as it is. Inductor is loaded only if this is asked for.
+Every compilation here has its own new cache folder: `cold` is cold, and the user's cache is not changed. Inductor is
+loaded only if this stage is requested.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tcready.events import narrate
 from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 
 COMPILED_CALLS = 3
-"""Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""
+"""The number of compiled calls: CUDA graphs are recorded in the second one, so the last one includes no compiling."""
 COLD = "cold"
 """The compilation with an empty cache."""
 CUDA_GRAPHS = "reduce-overhead"
@@ -43,7 +44,7 @@ class _MismatchError(Exception):
 
 
 def run(context: Context) -> None:
-    """Whatever happens, it ends the stage and not the run; each step is in the journal before the next begins."""
+    """Run the stage. Errors end the stage but not the run; each step is in the journal before the next begins."""
     journal = context.journal
     journal.begin("backend", "backend: loading Inductor")
     if spent(context):
@@ -65,14 +66,14 @@ def run(context: Context) -> None:
 
 
 def _put(context: Context, found: Backend) -> None:
-    """Into the observation, in place of what stands there of its case and mode."""
+    """Put the value into the observation, in place of the earlier one of its case and mode."""
     key = (found.case, found.mode)
     others = [item for item in context.journal.observation.backend if (item.case, item.mode) != key]
     context.journal.add(backend=(*others, found))
 
 
 def _case(context: Context, case: Case) -> str:
-    """Everything about one case; what it came to, in a few words. Raises _MismatchError, or what compiling raises."""
+    """Run one case and describe the result in a few words. Raises _MismatchError, or what compiling raises."""
     eager = called_eagerly(context, context.build, case)
     found, outcome = _compiled(context, case, "default")
     parts = [f"cold {_seconds(found.cold_seconds)}"]
@@ -142,7 +143,8 @@ def _counted(found: Backend) -> str:
 
 
 def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
-    """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
+    """Compile again (with the content of the cache folder) and call; `cold_seconds` is the additional time of the first
+    call."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
     inductor.forget_compiled()
     model = context.build()
@@ -180,7 +182,7 @@ def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tupl
 
 
 def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
-    """Distinct reasons with the user's line, in order."""
+    """Return distinct reasons with the user's line, in order."""
     found: Counter[CudaGraphSkip] = Counter()
     for text in texts:
         stack = [frame for frame in narrate.parse_stack(text) if is_user_file(frame[0])]
@@ -193,7 +195,7 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
 def _compared(
     context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
 ) -> Backend:
-    """The value with its difference from eager; raises _MismatchError where that is more than rounding."""
+    """Return the value with its difference from eager; raises _MismatchError if that is more than rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         function = model

@@ -1,4 +1,4 @@
-"""The model is built, and its inputs are found or made up."""
+"""Build the model, and find or generate its inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Given = TypeVar("_Given")
 
 
 def run(context: Context) -> None:
-    """Leaves what builds a fresh model, and the cases."""
+    """Set the function that builds a new model, and the cases."""
     if context.given:
         _copied(context)
     else:
@@ -35,7 +35,7 @@ def run(context: Context) -> None:
 
 
 def _copied(context: Context) -> None:
-    """The caller gave the object, and what copies it: one copy is tried."""
+    """Set a function that copies the object that the caller passed in; one copy is tried."""
     journal = context.journal
     journal.begin("build")
     device = context.work.options.device
@@ -134,7 +134,7 @@ def _built(context: Context) -> None:
 
 
 def _no_inputs(context: Context, error: Exception) -> str:
-    """That what gives the inputs raises, and what to do if nobody asked for it."""
+    """Return the error for inputs that raise, with the remedy if nobody requested these inputs."""
     why = one_line(error, context.work.root)
     if context.inputs is not None:
         return f"--inputs {context.work.options.inputs} raises {why}"
@@ -143,7 +143,7 @@ def _no_inputs(context: Context, error: Exception) -> str:
 
 
 def _announced(context: Context) -> str:
-    """The note shown while a model of a library is built: its size. Raises RunError if it does not fit."""
+    """Show the size of a library model while it is built. Raises RunError if it does not fit."""
     work = context.work
     if on_meta(work.options.device):
         return ""
@@ -159,7 +159,7 @@ def _announced(context: Context) -> str:
 
 
 def _drawn(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
-    """Inputs drawn on the device if that works: what gives them may build a model for its configuration."""
+    """Draw inputs on the device if possible: the function may build a model for its configuration."""
     torch.manual_seed(seed)
     # Small inputs have their values on the device meta too: they are drawn on the CPU.
     return make_on("cpu" if on_meta(work.options.device) else work.options.device, give)[0]
@@ -174,7 +174,7 @@ def _how_built(store: ModelStore) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _explaining_memory(context: Context, make: Callable[[int], Any]) -> Iterator[None]:
-    """Raises RunError with the size of the model if the device has too little memory for it, and NotBuiltError if the
+    """Raise RunError with the size of the model if the device has too little memory for it, and NotBuiltError if the
     constructor raises anything else."""
     try:
         yield

@@ -1,4 +1,5 @@
-"""Dynamo captures graphs: three compiled calls of each case, every break and recompilation, operations counted."""
+"""Capture graphs with Dynamo: three compiled calls of each case, with every break and recompilation, and counted
+operations."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class _Captured:
     by_case: list[tuple[Case, Counts]] = field(default_factory=list)
     splits: distributed.Splits = field(default_factory=list)
     traced: set[tuple[str, int]] = field(default_factory=set)
-    """Files and lines that Dynamo stepped through."""
+    """Files and lines that Dynamo traced."""
 
 
 def run(context: Context) -> None:
@@ -197,14 +198,14 @@ def _draw_on(
 
 
 def _loss(context: Context) -> Loss | None:
-    """The loss of the eager step of the next case; None if it has none."""
+    """Return the loss of the eager step of the next case; None if it has none."""
     at = len(context.compiled_outcomes)
     step = context.eager_steps[at] if at < len(context.eager_steps) else None
     return step.loss if isinstance(step, Trained) else None
 
 
 def _raise(context: Context, case: Case, error: Exception, name: str, cold: Record) -> NoReturn:
-    """Raises RunError, or NoValuesError if missing values may be the cause. In that case, earlier graphs are kept."""
+    """Raise RunError, or NoValuesError if missing values may be the cause. In that case, earlier graphs are reported."""
     why, stand_ins = compile_error(error, context, name), context.stand_ins
     eager = context.journal.done.get("eager")
     if stand_ins is None or (not speaks_of_meta(error) and (eager is None or eager.state == "pass")):
@@ -217,7 +218,7 @@ def _raise(context: Context, case: Case, error: Exception, name: str, cold: Reco
 
 
 def _explained(found: Any) -> Explain:
-    """What explain makes of the graphs and reasons that it collected."""
+    """Return the output of explain for the graphs and reasons that it collected."""
     reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
     return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
 

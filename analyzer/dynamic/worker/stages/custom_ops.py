@@ -1,4 +1,4 @@
-"""Operators and functions that are neither Python nor torch's own: found, described, and checked with opcheck."""
+"""Find and describe operators and functions that are neither Python nor torch's own, and check them with opcheck."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tcready.schema.run import OpCheck
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 """The tests of `torch.library.opcheck`, in its order."""
 CHECKS_SECONDS = 20.0
-"""After this long no further test of opcheck is begun."""
+"""Seconds after which no further test of opcheck is begun."""
 UNDER_WAY = "under way when the process ended"
 
 
 def run(context: Context) -> None:
-    """An operator without a fake kernel is often why capturing failed: it does not require that stage."""
+    """Run the stage. It does not require capturing, which often fails because an operator has no fake kernel."""
     native_calls.find(context)
     record_custom_ops(context)
     check(context)
@@ -68,7 +68,7 @@ def _check(seen: Seen, name: str) -> OpCheck:
 
 
 def _first_line(error: Any) -> str:
-    """An exception in one line; opcheck gives exceptions back instead of raising them."""
+    """Return an exception in one line; opcheck returns exceptions instead of raising them."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return ": ".join([type(error).__name__, *lines[:1]])[:300]
 

@@ -1,4 +1,4 @@
-"""The model runs without compiling: its outputs, the lines that run, its operations by module."""
+"""Run the model without compiling: its outputs, the lines that run, its operations by module."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def _counted(
     counts: Counts,
     lines: set[tuple[str, int]],
 ) -> Any:
-    """The output of a call of `function`, which calls `model`, with operations counted for the module that makes them."""
+    """Return the output of a call of `function`, which calls `model`, with operations counted for the module that makes
+    them."""
     own = Counts()
     watchers = [
         _watching(context, lines),
@@ -151,7 +152,7 @@ def _naming_the_mode(context: Context) -> Iterator[None]:
 
 
 def _refuse_asynchronous(output: Any) -> None:
-    """Raises RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
+    """Raise RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
     if inspect.iscoroutine(output):
         output.close()  # else Python warns that nobody awaited it
     elif not inspect.isasyncgen(output):

@@ -1,4 +1,4 @@
-"""Whether one graph holds it all."""
+"""Check whether one graph holds the whole model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 
 def run(context: Context) -> None:
-    """Where the default run broke, only if that was asked for."""
+    """Run the stage. If the default run had breaks, only on request."""
     journal, is_requested = context.journal, context.work.options.fullgraph
     seen = journal.observation
     broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
@@ -43,8 +43,8 @@ def run(context: Context) -> None:
 
 
 def _captured_whole(context: Context) -> bool:
-    """Whether the default run showed already what `fullgraph=True` asks for: each case in one graph, which holds every
-    operation, and nothing that Dynamo skipped."""
+    """Return whether the default run already has the result of `fullgraph=True`: each case in one graph, which holds
+    every operation, and nothing that Dynamo skipped."""
     seen = context.journal.observation
     graphs = Counter(graph.case for graph in seen.graphs)
     return (

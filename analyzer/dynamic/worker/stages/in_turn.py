@@ -49,7 +49,7 @@ def run(context: Context) -> None:
 
 
 def _compiled_in_turn(context: Context) -> Outcome:
-    """The joint outcome of all cases, called one after the other with one compiled callable."""
+    """Return the joint outcome of all cases, called one after the other with one compiled callable."""
     journal = context.journal
     dynamo.reset()
     model = context.build()
@@ -75,7 +75,7 @@ def _unchanged(case: Case) -> Case:
 
 
 def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
-    """The joint outcome of all cases, called one after the other."""
+    """Return the joint outcome of all cases, called one after the other."""
     each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
     return joined(each)
 

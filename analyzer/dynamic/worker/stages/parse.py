@@ -1,4 +1,4 @@
-"""Whether the target's source can be parsed. Torch is not loaded for it."""
+"""Check whether the target's source can be parsed. This does not load torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcready.target import Target
 
 
 def target_path(work: Work) -> str | None:
-    """The file of the target; None for a module that only its import can find."""
+    """Return the file of the target; None for a module that only its import can find."""
     target = Target.parse(work.target)
     if target.is_file:
         return os.path.join(work.root, target.place)

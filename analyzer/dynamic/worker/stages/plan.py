@@ -1,4 +1,4 @@
-"""Which parts to compile: regions proved alone, placements executed as they are printed, and the one that serves best."""
+"""Choose which parts to compile: prove regions alone, execute placements as they are printed, and pick the best one."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ DOUBT = 0.01
 
 @dataclass
 class _Study:
-    """What the stage adds up to. After each step the plan of what is known so far is in the journal."""
+    """The results of the stage. After each step the plan so far is in the journal."""
 
     context: Context
     expected: Expected
     tree: Tree
     placements: list[Placement] = field(default_factory=list)
     measured: dict[str, Measured] = field(default_factory=dict)
-    """By the code that was executed."""
+    """By the executed code."""
     forwards: dict[str, Measured] = field(default_factory=dict)
     """The same without a training step."""
     regions: list[RegionTrial] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Study:
     times: SteadyTimes = field(default_factory=SteadyTimes)
 
     def note(self, doing: str) -> bool:
-        """Say what comes next; False, and it is told as cut, if the budget is spent."""
+        """Announce the next step. If the budget is spent, return False and report the step as cut."""
         if spent(self.context):
             self.cut.append(f"{BUDGET_SPENT} before this was tried: {doing}")
             return False
@@ -91,7 +91,7 @@ class _Study:
         return self.measured[code]
 
     def run_forward(self, code: str) -> Measured:
-        """For shares alone: of lines that were trained together with others, or compile nothing."""
+        """Measure only shares: of lines that were trained together with others, or that compile nothing."""
         if code in self.measured:
             return self.measured[code]
         if code not in self.forwards:
@@ -149,7 +149,7 @@ class _Study:
 
 
 def run(context: Context) -> None:
-    """Whatever happens ends the stage and not the run."""
+    """Run the stage. Errors end the stage but not the run."""
     journal = context.journal
     journal.begin("plan", "plan")
     if spent(context):
@@ -179,7 +179,7 @@ def run(context: Context) -> None:
 
 
 def _expected(context: Context) -> Expected:
-    """What eager gives; nothing where `parity` found that nothing can be compared."""
+    """Return the results of eager code; empty if `parity` found that nothing can be compared."""
     parity = context.journal.done.get("parity")
     comparable = parity is None or parity.reason != "not_comparable"
     steps = [step for step in context.eager_steps if isinstance(step, gradients.Trained)]
@@ -189,7 +189,7 @@ def _expected(context: Context) -> Expected:
 
 
 def _tried(study: _Study) -> None:
-    """Every placement, each on what the ones before it showed."""
+    """Try every placement, each based on the results of the earlier ones."""
     whole = _whole(study)
     clean = _is_clean(whole)
     if whole is not None and not clean:
@@ -246,7 +246,7 @@ def _is_clean(whole: Placement | None) -> bool:
 
 
 def _whole(study: _Study) -> Placement | None:
-    """The whole model: in place if that captures as much as `torch.compile(model)` does."""
+    """Place the whole model: in place if that captures as much as `torch.compile(model)` does."""
     observed = study.context.journal.observation
     root = study.tree.modules[""]
     in_place = compiling("model", own=root.code is not None)
@@ -265,7 +265,7 @@ def _whole(study: _Study) -> Placement | None:
 
 
 def _what_is_compiled(context: Context) -> str:
-    """A comment that says what `model` is where it is no module."""
+    """Return a comment that says what `model` is if it is not a module."""
     name = Target.parse(context.work.target).name or ""
     *_, last = name.split(".")
     if context.journal.observation.modules or not last.isidentifier():
@@ -295,12 +295,12 @@ def _whole_region(whole: Placement) -> RegionTrial:
 
 
 def _proved(study: _Study) -> list[RegionTrial]:
-    """Modules, but for the root."""
+    """Return the proved modules, except the root."""
     return [trial for trial in study.regions if trial.state == "proved" and any(trial.modules)]
 
 
 def _regions(study: _Study, whole: Placement | None) -> None:
-    """All proved regions, and where that holds more, what the whole model leaves out besides it."""
+    """Place all proved regions; if that captures more, also the operations that compiling the whole model leaves out."""
     code = limit = ""
     while proved := _proved(study):
         if not study.note("the regions together"):
@@ -334,8 +334,7 @@ def _regions(study: _Study, whole: Placement | None) -> None:
 
 
 def _isolate_regions(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
-    """Keep apart what regions compile in which no compilation serves two instances, if that captures more than the
-    code did that was run."""
+    """Isolate regions with a compilation that serves no two instances, if that captures more than the executed code."""
     apart = {
         trial.name: replace(trial, code=with_option(trial.code, ISOLATED))
         for trial in _proved(study)
@@ -350,8 +349,8 @@ def _isolate_regions(study: _Study, together: Measured, code: str) -> tuple[Meas
 
 
 def _as_pasted(study: _Study, together: Measured) -> list[str]:
-    """Each region's shares are those that its lines captured in the whole model; one that does not work there, or
-    whose lines captured less, is refuted: the modules in it, to be tried themselves."""
+    """Set the shares of each region to those that its lines captured in the whole model. A region that does not work
+    there, or with lines that captured less, is refuted; return the modules in it, to be tried themselves."""
     opened = _failing_in_the_model(study, together)
     if opened or together.error or together.coverage is None:
         return opened
@@ -382,8 +381,8 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
 
 
 def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
-    """Refute each region whose lines alone do not work in the whole model, if all together do not: what calls it may
-    train it otherwise than its own calls show. The modules in it."""
+    """Refute each region with lines that alone do not work in the whole model, if all together do not: its caller may
+    train it differently than its own calls show. Return the modules in it."""
     opened: list[str] = []
     if together.against is None:
         return opened
@@ -401,7 +400,7 @@ def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
 
 
 def _eager(study: _Study) -> Measured | None:
-    """The model as it is, measured as placements are; None if that cannot be had."""
+    """Measure the unmodified model like placements; None if that fails."""
     if not study.note("the model as it is"):
         return None
     found = study.run_forward("")
@@ -409,8 +408,8 @@ def _eager(study: _Study) -> Measured | None:
 
 
 class _Sums:
-    """What compiling some modules and no others comes to: these as they were with all regions compiled, all else as it
-    was with none. They are not the same operations: compiled code may compute what eager code finds in a cache."""
+    """Estimates of compiling some modules and no others: these as with all regions compiled, everything else as with
+    none. The operations may differ: compiled code may compute values that eager code finds in a cache."""
 
     def __init__(self, together: Measured, eager: Measured) -> None:
         self.together = {module.name: module for module in together.modules}
@@ -418,7 +417,7 @@ class _Sums:
         self.called = together.called
 
     def inside(self, names: Iterable[str]) -> tuple[int, int]:
-        """Operations of modules, with all regions compiled: all, and those in graphs."""
+        """Return the operations of modules, with all regions compiled: all, and those in graphs."""
         own = [self.together[name] for name in names if name in self.together]
         return sum(module.ops or 0 for module in own), sum(module.ops_captured or 0 for module in own)
 
@@ -427,7 +426,8 @@ class _Sums:
         return self._sum(names, lambda module: module.ops_captured) / total if total else 0.0
 
     def time_share(self, names: Sequence[str]) -> float | None:
-        """Each part of one measurement: on a busy machine another one differs by more than a region holds."""
+        """Return the share of time. Both parts are from one measurement: on a busy machine another one differs by more
+        than a region holds."""
         compiled, eager_seconds = self.together[""].seconds, self.eager[""].seconds
         if not compiled or not eager_seconds:
             return None
@@ -439,12 +439,13 @@ class _Sums:
         return captured / compiled + compiled_anyway / eager_seconds
 
     def doubt(self, names: Sequence[str]) -> float:
-        """How far what is known of all modules that were compiled is from their sum, as a part of all operations."""
+        """Return the difference between the measurement of all compiled modules and their sum, as a part of all
+        operations."""
         total = self.together[""].ops or 0
         return abs(self._sum(names, lambda module: module.ops) - total) / total if total else 0.0
 
     def lent(self, names: Iterable[str]) -> bool:
-        """Whether graphs of these modules hold operations of others, or those of others theirs."""
+        """Return whether graphs of these modules hold operations of others, or the reverse."""
         names = [name for name in names if name in self.together]
         called: int = sum(below(self.called, name) for name in names)
         return called != self.inside(names)[1]
@@ -459,7 +460,7 @@ class _Sums:
 
 
 def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
-    """Whether compiling the whole model leaves operations of a region out of graphs."""
+    """Return whether compiling the whole model leaves operations of a region out of graphs."""
     modules = {module.name: module for module in study.measured[whole.code].modules}
     return any(
         (modules[name].ops_captured or 0) < (modules[name].ops or 0)
@@ -469,7 +470,7 @@ def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
 
 
 def _joined(trials: Iterable[RegionTrial]) -> str:
-    """The lines of all, settings first, each once."""
+    """Return the lines of all, settings first, each once."""
     lines = [line for trial in trials for line in trial.code.splitlines()]
     settings = dict.fromkeys(line for line in lines if line.startswith(SETTING))
     codes = dict.fromkeys(
@@ -480,14 +481,14 @@ def _joined(trials: Iterable[RegionTrial]) -> str:
 
 
 def _with(whole: str, trials: Sequence[RegionTrial]) -> str:
-    """The whole model and besides it the parts that it leaves out; settings come first."""
+    """Return the code for the whole model and for the parts that it leaves out; settings come first."""
     lines = _joined(trials).splitlines()
     settings = [line for line in lines if line.startswith(SETTING)]
     return "\n".join([*settings, whole, *(line for line in lines if line not in settings)])
 
 
 def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
-    """Each repeated block is traced once and stamped out, inside one graph."""
+    """Place `nested_compile_region`: each repeated block is traced once and repeated, inside one graph."""
     types = {name: module.type for name, module in study.tree.modules.items()}
     lines = []
     for number, trial in enumerate(blocks):
@@ -519,7 +520,7 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
 
 
 def _time(study: _Study) -> None:
-    """Steady times of the placements between which they decide."""
+    """Measure steady times of the placements between which they decide."""
     placements = worth_timing(study.placements)
     if not study.context.work.options.backend:
         study.times = SteadyTimes(missing="the backend was not run (--backend)")
@@ -539,7 +540,7 @@ def _time(study: _Study) -> None:
 
 
 def _ended(study: _Study) -> Plan:
-    """The plan with the smallest and quickest placements, and the way back, all tried."""
+    """Complete the plan with the smallest and quickest placements, and with the rollback, all tried."""
     smallest = None
     trials = smallest_of([trial for trial in study.regions if trial.state == "proved" and trial.modules])
     if trials and study.note("the smallest placement"):
@@ -580,7 +581,7 @@ def _unless(study: _Study, what: str, failure: str | None, text: str) -> str:
 
 
 def _with_parameters(study: _Study) -> Iterable[tuple[RegionTrial, float | None]]:
-    """Each region with its share of the model's parameters; those that several modules have count once."""
+    """Return each region with its share of the model's parameters; parameters of several modules count once."""
     model = study.context.build()
     if not isinstance(model, nn.Module):
         return [(trial, None) for trial in study.regions]

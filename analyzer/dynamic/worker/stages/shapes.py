@@ -1,7 +1,7 @@
-"""What other sizes of the inputs do under each setting: what raises, differs, breaks, recompiles; and what to do.
+"""Try other sizes of the inputs under each setting: find what raises, differs, breaks or recompiles, and give advice.
 
-The last stage, so that nothing else waits for it or falls with it: the study is written to the journal after every
-step, and says what is missing while it is. Each trial is one compiled callable from a reset.
+This is the last stage, so that nothing else waits for it or fails with it: the study is written to the journal after
+every step, and says what is missing so far. Each trial is one compiled callable, after a reset.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ SETTINGS = (
     Setting("dynamic=False", "model = torch.compile(model, dynamic=False)"),
 )
 STEPS = (1, 2, 3)
-"""What is added to the given size; where the model takes none of it, this many times the size is added."""
+"""Numbers that are added to the given size; if the model accepts none of these sizes, multiples of the size are added."""
 MANY_AXES = 6
-"""More groups of dimensions than this are left out, and the study says so."""
+"""The most groups of dimensions that are studied; the study reports groups that are left out."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis as it is reported, and the leaves it stands for."""
+    """A reported axis, and its leaves."""
 
     shape: ShapeAxis
     places: Places
@@ -74,12 +74,12 @@ class SpentError(Exception):
 
 
 class DeviceLostError(Exception):
-    """The device takes no more calls: on CUDA an index out of range spoils the process."""
+    """The device accepts no more calls: on CUDA an index out of range makes the process unusable."""
 
 
 @dataclass
 class Study:
-    """What the study adds up to; `note` writes it, with what is still to come named as cut."""
+    """The results of the study; `note` writes them, with the remaining work named as cut."""
 
     context: Context
     names: Sequence[str] = ()
@@ -93,7 +93,7 @@ class Study:
         self.add(cut=(*self.found.cut, text))
 
     def note(self, doing: str) -> None:
-        """Ask for the time that is left, then say what comes. Raises SpentError where none is left."""
+        """Check the remaining time, then announce the next step. Raises SpentError if no time is left."""
         if spent(self.context):
             self.cut(f"{BUDGET_SPENT} before {doing}")
             raise SpentError
@@ -102,7 +102,7 @@ class Study:
         journal.write(f"shapes, {doing}")
 
     def close(self, failure: str | None, reason: StageReason) -> None:
-        """End the stage: what the default setting does to the model weighs more than how the study ended."""
+        """End the stage: the effect of the default setting on the model takes precedence over how the study ended."""
         journal = self.context.journal
         journal.add(shapes=self.found)
         usual = [trial for trial in self.found.trials if trial.setting == "default"]
@@ -120,14 +120,14 @@ class Study:
             journal.end("pass", self.summary())
 
     def summary(self) -> str:
-        """`batch: mark_dynamic; dimension 1 of x: fixed`."""
+        """Summarize as `batch: mark_dynamic; dimension 1 of x: fixed`."""
         shown = [f"{item.varied}: {item.cure}" for item in self.found.advice]
         shown += [f"{axis.name}: fixed" for axis in self.found.axes if axis.fixed]
         return "; ".join([*shown, *(f"not done: {text}" for text in self.found.cut)])
 
 
 def _wrong(call: ShapeCall) -> tuple[str, str]:
-    """What befell the call, in words before and behind where it was."""
+    """Describe the problem of a call, in text before and after its location."""
     if call.error:
         return "the compiled call raised at", call.error
     return "the compiled call differs from eager at", call.difference or ""
@@ -163,14 +163,14 @@ def run(context: Context) -> None:
 
 
 def _load_symbols() -> None:
-    """The first size of a process that is a symbol loads what works with symbols: no trial is to pay for that."""
+    """Load what works with symbols, which the first symbolic size of a process does: no trial includes its time."""
     compiled = compile_callable(lambda tensor: tensor + 1, backend="eager", dynamic=True)
     for size in (2, 3):
         compiled(torch.ones(size))
 
 
 def _cases(study: Study) -> None:
-    """The named cases, one after the other, in one compiled callable under each setting."""
+    """Call the named cases, one after the other, in one compiled callable under each setting."""
     cases = study.context.cases
     if len(cases) < 2:
         return
@@ -185,7 +185,7 @@ def _cases(study: Study) -> None:
 
 
 def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
-    """What eager gives; None where it does not take the given inputs and those of one more call."""
+    """Return the results of eager code; None if it does not accept the given inputs and those of one more call."""
     expected = Expected(study.context, study.names, steps)
     if expected.error is not None:
         study.cut(f"all of {varied}: called twice each in one eager model, it raised {expected.error}")
@@ -193,12 +193,12 @@ def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | No
 
 
 def _limit() -> int:
-    """How often Dynamo compiles a function again before it gives it up."""
+    """Return how often Dynamo compiles a function before it gives up."""
     return int(dynamo.flags().get("recompile_limit", 0))
 
 
 def _sweep(study: Study) -> None:
-    """Other sizes of the first case's inputs, axis by axis."""
+    """Try other sizes of the first case's inputs, axis by axis."""
     case = study.context.cases[0]
     study.add(case=case.name)
     found = candidates(inputs_of(case, study.names))
@@ -223,7 +223,7 @@ def _sweep(study: Study) -> None:
 
 
 def _vary(study: Study, case: Case, axis: Axis) -> None:
-    """The trials of one axis and the advice from them."""
+    """Run the trials of one axis and add the advice."""
     name = axis.shape.name
     given = [Call("given", case), Call("again", case, identical=True)]
     sizes = axis.shape.sizes
@@ -263,7 +263,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
 
 
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
-    """One call for each size; a size of 1, which Dynamo always compiles apart, comes last."""
+    """Return one call for each size; a size of 1, which Dynamo always compiles separately, comes last."""
     ordered = sorted(sizes, key=lambda size: size == 1)
     return [Call(f"{axis.shape.name} {size}", resized(case, axis.places, size), size) for size in ordered]
 
@@ -272,7 +272,8 @@ def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
 
 
 def _tried(study: Study, case: Case, candidate: Candidate) -> Axis:
-    """The sizes that the eager model takes, with the first of the candidate's groups with which it takes any."""
+    """Return the sizes that the eager model accepts, with the first of the candidate's groups with which it accepts
+    any."""
     size = candidate.size
     complaint: str | None = None
     for places in candidate.groups:
@@ -307,7 +308,7 @@ def _axis(study: Study, case: Case, candidate: Candidate, places: Places) -> Sha
 
 
 class _Eager:
-    """One eager model that is asked about sizes in the order in which compiled ones will be."""
+    """One eager model that tries sizes in the order in which compiled ones will."""
 
     def __init__(self, study: Study, name: str, case: Case, places: Places) -> None:
         self.study, self.context, self.name = study, study.context, name
@@ -316,7 +317,7 @@ class _Eager:
         self.model: Any = None
 
     def refuses(self, size: int) -> str | None:
-        """The first line of what the model raises with another size, None where it takes it."""
+        """Return the first line of the exception of the model with another size; None if it accepts the size."""
         self.study.note(f"{self.name} {size} in the eager model")
         if self.model is None:
             self.model = self.context.build()
@@ -331,7 +332,7 @@ class _Eager:
         return None
 
     def _settle(self, message: str) -> None:
-        """Wait for the device, which tells of an index out of range only then. Raises DeviceLostError."""
+        """Wait for the device, which reports an index out of range only then. Raises DeviceLostError."""
         try:
             settle(self.context)
         except Exception as error:
@@ -344,7 +345,7 @@ class _Eager:
 
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
-    """Sizes beyond, as many as reach the recompile limit, as far as the eager model takes them."""
+    """Return further sizes, as many as reach the recompile limit, as far as the eager model accepts them."""
     limit = _limit()
     tallest = max(axis.shape.sizes)
     step = tallest - sorted(axis.shape.sizes)[-2] if len(axis.shape.sizes) > 1 else 1
@@ -364,7 +365,7 @@ def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
 def _trial(
     study: Study, varied: str, setting: Setting, steps: Sequence[Call], expected: Expected
 ) -> ShapeTrial:
-    """The calls of one compiled callable. Raises SpentError where the budget ends them."""
+    """Make the calls of one compiled callable. Raises SpentError if the budget is spent."""
     study.note(f"{varied} under {setting.name}")
     found: list[Made] = []
     for made in calls_of(study.context, setting, steps, study.names, expected):
