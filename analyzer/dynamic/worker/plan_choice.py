@@ -207,8 +207,8 @@ def quickest(placements: Sequence[Placement]) -> Placement | None:
 
 
 def smallest_of(proved: Sequence[RegionTrial]) -> list[RegionTrial]:
-    """Return the fewest regions, none inside another, that together hold 80 % of the time, preferring those with the
-    fewest operations."""
+    """Return the regions with the fewest operations that hold 80 % of the time: one region, or the largest ones
+    together."""
     options = [[trial] for trial in proved if (trial.time_share or 0.0) >= HOT]
     parts = sorted(
         (trial for trial in proved if trial.name), key=lambda trial: trial.time_share or 0.0, reverse=True

@@ -1,4 +1,4 @@
-"""The lines that put eager back, and those for production: what the report prints is tried here."""
+"""Try the printed lines that return to eager, and those for production."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_b
 from torch import nn
 
 LARGEST = 4 << 30
-"""Bytes of a state_dict above which no checkpoint is saved."""
+"""The size of a state_dict in bytes above which no checkpoint is saved."""
 SWITCH = "TCREADY_EAGER"
 ROLLBACK = f"""\
 import os
@@ -38,7 +38,7 @@ PRODUCTION = f"""\
 
 
 def rollback_fails(context: Context, code: str) -> str | None:
-    """Why the lines do not put eager back; None if no operation runs in a graph under them."""
+    """Return why the lines do not restore eager; None if no operation runs in a graph under them."""
     case = context.cases[0]
     try:
         with fresh(context) as model, stance("default"), _environment(SWITCH, "1"):
@@ -52,7 +52,8 @@ def rollback_fails(context: Context, code: str) -> str | None:
 
 
 def production_fails(context: Context, code: str, expected: Sequence[Outcome] | None) -> str | None:
-    """What goes wrong with the lines for production; None if nothing does, and a warm call gives what eager gives."""
+    """Return what goes wrong with the lines for production; None if nothing does, and a warm call has the output of
+    eager."""
     case = context.cases[0]
     try:
         with (
@@ -80,7 +81,8 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
 
 
 def checkpoint(context: Context, code: str) -> str:
-    """What saving and loading came to: a checkpoint of the compiled model into an eager one, and the other way round.
+    """Return the result of saving and loading: a checkpoint of the compiled model into an eager one, and the other
+    way round.
 
     In one line; empty for a function, and for a model that is too large to be copied for it.
     """
@@ -111,7 +113,7 @@ def _saved(model: nn.Module) -> io.BytesIO:
 
 
 def _loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
-    """Why it failed, in one line; empty if it did not."""
+    """Return why it failed, in one line; empty if it did not."""
     try:
         model.load_state_dict(torch.load(saved, map_location=context.work.options.device, weights_only=False))
     except Exception as error:

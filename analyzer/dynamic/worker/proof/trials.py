@@ -716,8 +716,8 @@ def _is_private(function: FunctionPlace | None) -> bool:
 
 
 def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
-    """Return whether a difference in a call limits a change instead of refuting it. For an exception from a user
-    `raise` statement, a different result of the call refutes it."""
+    """Return whether a difference in a call limits a change instead of refuting it. If a user statement raised the
+    expected exception, any difference refutes the change."""
     if expected.raised:
         return False
     if expected.error is not None and actual.error is None:  # torch refused what it takes now

@@ -1,4 +1,5 @@
-"""The guards of a compiled frame: all that fail, where Dynamo's own check stops at the first; and what each costs."""
+"""Read the guards of a compiled frame: all that fail, while Dynamo's own check stops at the first; and the cost of
+each."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tcready.dynamic.worker.torch_internals import differences
 RELATIONAL = frozenset(
     {"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"}
 )
-"""Guards over several values: each keeps count between its calls, so it cannot be asked alone."""
+"""Guards over several values: each counts between its calls, so it cannot be checked alone."""
 LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 """A local of the guarded frame; Dynamo's own reasons name it without this."""
 
@@ -24,11 +25,11 @@ LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 IN_PYTHON = frozenset({"LAMBDA_GUARD"})
 """Kinds that call a Python function; the others are checked in C++."""
 TIMED = 200
-"""Calls of a guard that are timed together."""
+"""The number of calls of a guard that are timed together."""
 LONGEST = 80
 """The maximum length of the text of a guard."""
 MOST_NAMED = 3
-"""Guards that are named as the most expensive ones."""
+"""The number of guards that are named as the most expensive ones."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class GuardCosts:
 
     number: int
     in_python: int
-    """Those that call a Python function."""
+    """The number of guards that call a Python function."""
     expensive: tuple[tuple[str, float], ...]
     """The most expensive ones, each with its text and the seconds that it takes beyond the cheapest."""
     changing_floats: int
@@ -61,13 +62,14 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
 
 
 def _scopes(manager: Any, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The globals and the locals in which sources of guards are evaluated, for the locals `values` of the frame."""
+    """Return the globals and the locals in which sources of guards are evaluated, for the locals `values` of the
+    frame."""
     scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
     return dict(manager.global_scope), scope
 
 
 def _value_of(node: Any, root: Any, known: dict[str, Any], scope: dict[str, Any]) -> Any:
-    """The value that the guards of a node check. Raises what evaluating its source raises."""
+    """Return the value that the guards of a node check. Raises what evaluating its source raises."""
     return scope["L"] if node is root else eval(node.get_source(), known, scope)  # noqa: S307
 
 
@@ -93,7 +95,7 @@ def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardC
 
 
 def _changing_floats(manager: Any, values: dict[str, Any]) -> Iterator[str]:
-    """Yield the sources of floats of which only the type is guarded."""
+    """Yield the sources of floats with only a guard of their type."""
     known, scope = _scopes(manager, values)
     for node, _ in _guarded(manager.root, ()):
         kinds = {type(guard).__name__ for guard in node.get_leaf_guards()}
@@ -114,7 +116,7 @@ def _seconds_of(guard: Any, value: Any) -> float:
 
 
 def _text_of(guard: Any) -> str:
-    """What the guard checks, with the line of the source that it comes from behind a `#`."""
+    """Return the text of the check, with its source line after a `#`."""
     parts = [str(part) for part in guard.verbose_code_parts()]
     text, hash_sign, line = (parts[0] if parts else type(guard).__name__).partition("  # ")
     text = LOCAL.sub(r"\1", " ".join(text.split()))
@@ -124,11 +126,12 @@ def _text_of(guard: Any) -> str:
 
 
 def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
-    """The reasons that Dynamo logged, and behind each those of all other guards of its entry that fail as well.
+    """Return the reasons that Dynamo logged, each followed by those of all other guards of its entry that fail as
+    well.
 
-    The entries' guards are asked once more, after the conversion: it runs nothing of the frame, so the locals
-    are those of the check. A reason of one guard is spelled as Dynamo spells it, with the source line it guards
-    behind a `#`.
+    The entries' guards are checked once more, after the conversion: it runs nothing of the frame, so the locals are
+    those of the check. The reason of one guard has the format of Dynamo, with the source line that it guards after a
+    `#`.
     """
     if not differences.has("cache_entries"):
         return reasons
@@ -151,12 +154,12 @@ def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _spelled(reason: str) -> str:
-    """A reason without the source line behind it."""
+    """Return a reason without the source line after it."""
     return re.split(r"\s{2,}#", reason.split("\n")[0])[0].strip()
 
 
 def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
-    """Every guard of one entry that fails for the locals `values`, in one line each."""
+    """Return every guard of one entry that fails for the locals `values`, in one line each."""
     root = getattr(manager, "root", None)
     if root is None or manager.global_scope is None:  # an entry that was invalidated
         return
@@ -179,7 +182,7 @@ def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
 
 
 def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Every node of a tree of guards, with the sources of the nodes down to it."""
+    """Yield every node of a tree of guards, with the sources of the nodes down to it."""
     path = (*above, node.get_source())
     yield node, path
     if hasattr(node, "get_key_value_managers"):
@@ -194,7 +197,7 @@ def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str
 def _words(
     guard: Any, kind: str, root: Any, path: tuple[str, ...], known: dict[str, Any], scope: dict[str, Any]
 ) -> Iterator[str]:
-    """What one failed guard says, a line for each part of it that fails."""
+    """Yield the text of a failed guard, a line for each part of it that fails."""
     parts = [str(part) for part in guard.verbose_code_parts()]
     if kind == "TENSOR_MATCH" and parts:
         # Its own text is the whole check; which property differs, a check of this branch alone tells.
@@ -210,7 +213,7 @@ def _words(
 
 
 def _holds(part: str, known: dict[str, Any], scope: dict[str, Any]) -> bool:
-    """Whether one part of a guard holds, evaluated as Dynamo does it for its own log."""
+    """Return whether one part of a guard holds, evaluated as Dynamo does it for its own log."""
     try:
         return eval(part, known, scope) is not False  # noqa: S307
     except Exception:
