@@ -33,7 +33,7 @@ class RankFailure:
     detail: str
     reason: StageReason | None
     first: bool
-    """Whether that was before the last message of the observing process."""
+    """True if that was before the last message of the observing process."""
 
 
 def observation_of(

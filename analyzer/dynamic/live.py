@@ -261,7 +261,7 @@ def _files_named(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _roots(root: str, files: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the folder to which shown paths are relative and whose code is own, and further folders with own code.
+    """Return the folder to which shown paths are relative and that holds own code, and further folders with own code.
 
     The first is the common folder of `root` and the user's files. If that is too general (the root of the file
     system, or the parent of home folders), it is `root`, and the folders of the files come second.

@@ -69,7 +69,7 @@ preserves)."""
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What to run, how, and relative to which folder."""
+    """The target, its options, and the working folder."""
 
     target: str
     """`path.py`, `path.py::Name` or `pkg.mod::Name`."""
@@ -87,7 +87,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the worker ended."""
+    """The end of a worker."""
 
     detail: str
     """The message, in one line, for a stage that the worker left unfinished."""
@@ -96,7 +96,7 @@ class Ending:
     code: int | None = None
     """The exit code; None if the launcher ended the worker or could not start it."""
     limit: bool = False
-    """Whether the launcher ended it."""
+    """True if the launcher ended it."""
     warnings: tuple[str, ...] = ()
     dead: int | None = None
     """The rank that died of a signal."""
@@ -274,7 +274,7 @@ def _dropped(benched: bool) -> tuple[str, ...]:
 
 
 def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str]:
-    """Return the environment of the worker, without variables whose names begin with one of `dropped`."""
+    """Return the environment of the worker, without variables that begin with one of the prefixes `dropped`."""
     inherited = {
         name: value
         for name, value in os.environ.items()

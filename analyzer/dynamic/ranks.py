@@ -43,7 +43,7 @@ class Left:
     state: State | None
     graphs: tuple[RankGraph, ...]
     place: str | None
-    """Where the rank was when the run was ended, if it could report that."""
+    """The place of the rank when the run was ended, if it could report that."""
 
     @property
     def failed(self) -> Stage | None:

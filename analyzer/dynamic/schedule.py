@@ -67,7 +67,7 @@ class Schedule:
     """Called with the progress of a process."""
     ends: float
     alone: str = ""
-    """Why everything is measured in one process; empty if each request gets its own."""
+    """The reason to measure everything in one process; empty if each request gets its own."""
     decided: Callable[[Schedule], bool] = lambda _: False
     """Returns whether the results so far are decisive, so that no further process is needed."""
     remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
@@ -107,7 +107,7 @@ class Schedule:
 
     @property
     def shares(self) -> bool:
-        """Whether compiled arms share one recompile limit in this torch; False if not known yet."""
+        """Return whether compiled arms share one recompile limit in this torch; False if not known yet."""
         return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
 
     def left(self) -> float:

@@ -97,7 +97,7 @@ class Failure:
 
 @dataclass
 class Record:
-    """What Dynamo did while it was watched, in order."""
+    """Dynamo's actions while it was watched, in order."""
 
     breaks: list[BreakEvent] = field(default_factory=list)
     skips: list[SkipEvent] = field(default_factory=list)
@@ -116,13 +116,13 @@ def reasons_of(payload: str) -> tuple[str, ...]:
 
 
 def skip_of(place: Place, known: str | None, failure: Failure | None, logged: bool) -> SkipEvent:
-    """A frame that Dynamo gave up on.
+    """Return the event of a frame that Dynamo gave up.
 
     Args:
         place: Its code.
-        told: Why, as Dynamo's conversion of the frame said; None if it did not.
-        failure: What its row of metrics says; None if there is none.
-        logged: Whether some break of this compilation was logged.
+        known: The reason according to Dynamo's conversion of the frame; None if there is none.
+        failure: Its row of metrics; None if there is none.
+        logged: True if some break of this compilation was logged.
     """
     failed = failure is not None and failure.kind is not None
     reason = known

@@ -86,11 +86,11 @@ RARE = 0.01
 """The share of elements that may differ by more than they did between calls of eager code: chance had these come close.
 It was at most 0.004 in 120 simulated sums of 4,096 values in random order."""
 SAMPLES = 3
-"""How many times eager code runs again if all differences are at most REPEATED."""
+"""The number of further runs of eager code if all differences are at most REPEATED."""
 REPEATS = 5
-"""How many times eager code runs again if its results vary: one run alone may happen to come close to the first."""
+"""The number of further runs of eager code if its results vary: one run alone may happen to come close to the first."""
 MOVES = 2
-"""How many times eager code runs with inputs and weights changed by one rounding."""
+"""The number of runs of eager code with inputs and weights changed by one rounding."""
 MORE_PRECISE = frozenset({torch.float32, torch.float64})
 """Casts to these dtypes are counted."""
 MANY = 1 << 22
@@ -121,9 +121,9 @@ class Calls:
     build: Callable[[], Any] | None = None
     """Builds a model for the calls; None: `context.build` does."""
     cases: Sequence[Case] = ()
-    """The cases whose tensors count towards the memory that is needed; empty: all cases of the run."""
+    """The cases with tensors that count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """Whether the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts
+    """True if the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts
     cannot be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in
     doubt."""
 
@@ -163,7 +163,7 @@ class Wide:
     own: torch.dtype
     """The least precise dtype of the original calls."""
     lost_casts: bool = False
-    """Whether compiled code casts to a more precise dtype less often than eager code."""
+    """True if compiled code casts to a more precise dtype less often than eager code."""
     names: tuple[str, str] = ("eager code", "compiled code")
     """The names of the two sides in messages."""
 

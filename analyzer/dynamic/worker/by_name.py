@@ -520,7 +520,7 @@ def _static_cache(model: Any, length: int) -> Any:
 
 
 def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
-    """Return the module's file, and a function that builds the model; in training mode one whose call is its
+    """Return the module's file, and a function that builds the model; in training mode a call of that model is its
     `training_step`."""
     target = Target.parse(text)
     module = import_target(target, work.root)

@@ -22,7 +22,7 @@ from tcready.events.narrate import RawFrame
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
-"""The calls of the compiled callable, with identical inputs; the last is the one whose dispatches count."""
+"""The calls of the compiled callable, with identical inputs; the dispatches of the last one are counted."""
 
 
 def call(

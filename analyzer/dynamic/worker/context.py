@@ -42,24 +42,24 @@ class Context:
     journal: Journal
     names: Names
     convention: Convention | None = None
-    """How the target's file itself defines target and inputs; None if `--inputs` does, or if nothing does."""
+    """The definition of target and inputs in the target's file; None if `--inputs` defines them, or if nothing does."""
     given: bool = False
-    """Whether the caller of this process passed the object itself, so that nothing is imported or looked up."""
+    """True if the caller of this process passed the object itself, so that nothing is imported or looked up."""
     as_a_target: bool = False
-    """Whether an object that was passed in is checked like a target: trained, planned and so on, if requested."""
+    """True if an object that was passed in is checked like a target: trained, planned and so on, if requested."""
     compile_options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `torch.compile` besides the backend."""
     tolerance: tuple[float, float] | None = None
     """Tolerance of the outputs, relative and absolute; None: that of their dtype."""
     compares: bool = True
-    """Whether the stage `parity` is requested."""
+    """True if the stage `parity` is requested."""
     measures: bool = True
-    """Whether operations are timed repeatedly; for a change that is tried, their number is sufficient."""
+    """True if operations are timed repeatedly; for a change that is tried, their number is sufficient."""
     watches_lines: bool = True
-    """Whether to record which lines run: this replaces any other tool that watches lines, such as coverage."""
+    """True to record which lines run: this replaces any other tool that watches lines, such as coverage."""
 
     device_found: bool = False
-    """Whether the device was requested as `auto`."""
+    """True if the device was requested as `auto`."""
     module: ModuleType | None = None
     """The target's module; like `value` and `inputs`, from the stage `import`."""
     value: Any = None
@@ -104,9 +104,10 @@ class Context:
     unequal_values: list[Unequal] = field(default_factory=list)
     """Outputs of calls with other values that differ in compiled code."""
     in_turn: str | None = None
-    """How outputs differ if one compiled callable takes all cases one after the other; None if they do not."""
+    """The difference between outputs if one compiled callable takes all cases one after the other; None if there is
+    none."""
     stand_ins: StandIns | None = None
-    """Stand-ins for values on the device `meta`; None on every other."""
+    """Placeholders for values on the device `meta`; None on every other."""
     toolchains: dict[str, str | None] = field(default_factory=dict)
     """By device that was tried, why Inductor cannot compile for it; None if it can."""
     custom_ops: SeenCalls = field(default_factory=SeenCalls)

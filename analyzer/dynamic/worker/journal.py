@@ -31,7 +31,7 @@ class StageFailedError(Exception):
 
 
 class RunEndedError(Exception):
-    """Nothing more can be found here, and nothing failed; the journal has the reason."""
+    """The run ends early without a failure; the journal has the reason."""
 
 
 class Journal:
@@ -61,7 +61,7 @@ class Journal:
         self.news = ""
         """A first answer, which the launcher shows immediately."""
         self.rest: tuple[str, StageReason] = LEFT
-        """Why stages that never began did not run."""
+        """The reason why stages that never began did not run."""
         self.observation = Observation(
             work.target,
             label,

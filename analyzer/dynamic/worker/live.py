@@ -139,7 +139,7 @@ class Measuring:
     work: Work
     names: Names
     alone: str
-    """Why there is no process but this one; empty if there are copies."""
+    """The reason why there is no process but this one; empty if there are copies."""
 
     def __call__(self, request: BenchRequest, seconds: float, _announce: Progressing) -> BenchAnswer:
         """Return the measurements; their `failure` says why there are no more. In this process itself the limit

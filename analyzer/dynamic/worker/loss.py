@@ -17,7 +17,7 @@ PathStep = tuple[str, Any]
 
 
 class NotTrainedError(Exception):
-    """Why there is nothing to train, in one line."""
+    """The reason why there is nothing to train, in one line."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Loss:
 
 
 def loss_of(output: Any) -> Loss:
-    """Return the loss of this output: its `loss`, its scalars, else a deterministic stand-in.
+    """Return the loss of this output: its `loss`, its scalars, else a deterministic replacement.
 
     Raises NotTrainedError if no tensor of the output carries a gradient.
     """

@@ -1,4 +1,4 @@
-"""How much memory a model needs, and how much a device has."""
+"""Compare the memory that a model needs with the memory of a device."""
 
 from __future__ import annotations
 

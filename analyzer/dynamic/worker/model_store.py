@@ -26,7 +26,7 @@ class Lent:
 
     model: Any
     shared: bool
-    """Whether copies may share the memory of its parameters."""
+    """True if copies may share the memory of its parameters."""
 
 
 class ModelStore:
@@ -46,9 +46,9 @@ class ModelStore:
         self._values: list[Any] = []
         """Fingerprints that show whether the parameters of the original were written to."""
         self.copies = True
-        """Whether models are copies. If copies would refer to the original, each model is built instead."""
+        """True if models are copies. If copies would refer to the original, each model is built instead."""
         self.device_failure: str | None = None
-        """Why the constructor does not run on the device; models are then built on the CPU and moved."""
+        """The reason why the constructor does not run on the device; models are then built on the CPU and moved."""
 
     def build(self, mode: Mode, seed: int) -> Any:
         """Return a new model in a mode. Raises what building it raises."""

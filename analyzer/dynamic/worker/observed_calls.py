@@ -33,13 +33,13 @@ class Observed:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     whole: bool
-    """Whether the tensors are copies of the arguments; otherwise they are `Meta`, because there were too many
+    """True if the tensors are copies of the arguments; otherwise they are `Meta`, because there were too many
     elements."""
     result: Any
     mutated: frozenset[int | str]
     """Positions and names of the tensor arguments that the call changed."""
     aliased: bool
-    """Whether the result is, or shares memory with, an argument."""
+    """True if the result is, or shares memory with, an argument."""
     wants_grad: bool
 
 

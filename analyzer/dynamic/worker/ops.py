@@ -192,7 +192,7 @@ class CountingBackend:
     def __init__(self, model: Any, device: str = "cpu") -> None:
         self.names = module_names(model)
         self.shares = dynamo.is_sharded(model)
-        """Whether FSDP gathers parameters around the model's own operations; its operations for that are not counted."""
+        """True if FSDP gathers parameters around the model's own operations; its operations for that are not counted."""
         self.counts = Counts()
         self.clock = Clock(device)
         self.owners = Owners()

@@ -10,7 +10,7 @@ import torch
 from tcready.dynamic.worker.case import Case
 
 FLIPS = 10.0
-"""How many integers may differ, as a multiple of those that change if eager code rounds differently."""
+"""The number of integers that may differ, as a multiple of those that change if eager code rounds differently."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Difference:
 
     text: str | None
     unsure: bool = False
-    """Whether it may be rounding."""
+    """True if it may be rounding."""
 
 
 def is_discrete(leaf: Any) -> bool:

@@ -51,14 +51,14 @@ class Measured:
     error: str | None = None
     """The exception of the lines, or of a call after them."""
     difference: str | None = None
-    """How an output differs from eager."""
+    """The difference between an output and that of eager."""
     compared: bool = False
     graphs: int = 0
     recompiles: int = 0
     identical: int = 0
     """The number of functions that were recompiled in the third of three calls with the same inputs."""
     limit: bool = False
-    """Whether a function reached the recompile limit."""
+    """True if a function reached the recompile limit."""
     sites: dict[tuple[str, int], str] = field(default_factory=dict)
     """The places of breaks, with their reasons."""
     compile_seconds: float = 0.0
@@ -71,7 +71,7 @@ class Measured:
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
     draws_to_limit: bool = False
-    """Whether calls in which only random numbers differ are recompiled up to the limit."""
+    """True if calls in which only random numbers differ are recompiled up to the limit."""
     unequal_random: list[Unequal] = field(default_factory=list)
     step_error: str | None = None
     """The exception of a training step through AOTAutograd."""

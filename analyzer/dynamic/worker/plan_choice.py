@@ -32,7 +32,7 @@ class SteadyTimes:
     rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By the code of a placement: seconds of one call in each round."""
     missing: str = ""
-    """Why some or all have none."""
+    """The reason why some or all have none."""
 
     def median(self, placement: Placement) -> float | None:
         """Return the median; None if there are too few rounds."""
@@ -62,7 +62,7 @@ class Choice:
 
     placement: Placement
     reason: str
-    """What it captures, compared with others."""
+    """The captured parts, compared with other placements."""
     chosen_by: str
     """The criterion that chose among placements that capture the same."""
 

@@ -45,14 +45,14 @@ MAX_VALUES_OF_EVERY_CALL = 1 << 26
 
 @dataclass(frozen=True)
 class Repeats:
-    """How calls are repeated."""
+    """The number and the kind of repeated calls."""
 
     number: int = 1
     in_a_row: bool = False
-    """Whether each call gets the inputs as the previous one left them, like a growing cache; else each gets a fresh
+    """True if each call gets the inputs as the previous one left them, like a growing cache; else each gets a fresh
     copy."""
     after: bool = False
-    """Whether the arguments and the model's buffers after a call are part of its outcome."""
+    """True if the arguments and the model's buffers after a call are part of its outcome."""
 
 
 ONE_CALL = Repeats()
@@ -67,11 +67,11 @@ class Called:
     loss: Loss | None
     """The loss from which the backward started; None if there was no backward."""
     draws: bool
-    """Whether a call drew random numbers."""
+    """True if a call drew random numbers."""
     random: tuple[Generators, ...]
     """The states of the random number generators after each call."""
     wrote: bool = False
-    """Whether a call changed its arguments."""
+    """True if a call changed its arguments."""
     gradients: int = 0
     """The number of gradients of one call."""
 

@@ -55,11 +55,11 @@ class Work:
     proof: ProofRequest | None = None
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
-    """What to measure, in place of the stages of a run."""
+    """The measurements to make, in place of the stages of a run."""
     waits: bool = False
-    """Whether the process imports torch and then waits for a request to measure (`bench.process.wait`)."""
+    """True if the process imports torch and then waits for a request to measure (`bench.process.wait`)."""
     stays: bool = False
-    """Whether the process stays after its stages, to answer requests to measure (`bench.process.serve`)."""
+    """True if the process stays after its stages, to answer requests to measure (`bench.process.serve`)."""
     steps: int = 1
     """The number of consecutive calls that the bench will time as one, if the process stays for it."""
 
@@ -86,7 +86,7 @@ class State:
     ends: float | None = None
     """When the budget is spent, by `time.monotonic`, during a stage that has one."""
     arm: str | None = None
-    """The arm of a bench whose code is running, if any."""
+    """The arm of a bench that is running, if any."""
     since: float | None = None
     """Seconds from the start of the worker to the start of the current stage."""
     news: str = ""

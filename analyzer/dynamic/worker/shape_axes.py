@@ -30,7 +30,7 @@ class Input:
 
     @property
     def counts(self) -> bool:
-        """Whether it holds token ids, indices or a mask instead of features."""
+        """True if it holds token ids, indices or a mask instead of features."""
         return not self.tensor.is_floating_point() and not self.tensor.is_complex()
 
 

@@ -1,4 +1,4 @@
-"""On the device `meta`, tensors have no values: choose stand-ins, record their places, and report them."""
+"""On the device `meta`, tensors have no values: choose placeholders, record their places, and report them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class StandIns:
-    """Stand-ins for values in the calls of one run. Every call gets the same, so that calls can be compared."""
+    """Placeholders for values in the calls of one run. Every call gets the same, so that calls can be compared."""
 
     names: Names
     found: dict[tuple[_Line, str], str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class StandIns:
     answers: dict[_Line, bool] = field(default_factory=dict)
     """Booleans that were changed because the eager call raised with the default ones."""
     default_device: bool = False
-    """Whether tensors that the code makes without naming a device are made on `meta`, too."""
+    """True if tensors that the code makes without naming a device are made on `meta`, too."""
     reported: set[tuple[_Line, str]] = field(default_factory=set)
     _reads: Counter[_Line] = field(default_factory=Counter)
     _truths: dict[_Line, bool] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class StandIns:
         raise failure
 
     def _change(self) -> bool:
-        """Change one stand-in; return False if none is left."""
+        """Change one placeholder; return False if none is left."""
         last = next((line for line in reversed(self._truths) if line not in self.answers), None)
         if last is not None:
             self.answers[last] = not self._truths[last]
@@ -120,7 +120,7 @@ class StandIns:
         return f"{self.names.path(line[0])}:{line[1]}"
 
     def report(self, journal: Journal) -> None:
-        """Warn of stand-ins that were not reported yet."""
+        """Warn of placeholders that were not reported yet."""
         for (line, what), value in list(self.found.items()):
             if (line, what) not in self.reported:
                 self.reported.add((line, what))
@@ -136,7 +136,7 @@ class StandIns:
 
 
 def tried(device: str) -> contextlib.AbstractContextManager[None]:
-    """Return the context for a call that only tries inputs: its stand-ins are not reported."""
+    """Return the context for a call that only tries inputs: its placeholders are not reported."""
     return StandIns(Names("", ())).taken() if on_meta(device) else contextlib.nullcontext()
 
 

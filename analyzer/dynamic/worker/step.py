@@ -37,9 +37,9 @@ class Step:
     requires: tuple[str, ...] = ()
     """Steps that must not have failed; a step that was not requested has not."""
     is_requested: Callable[[Context], bool] = always
-    """Whether it is requested; else the stage is `not_run`."""
+    """Returns whether it is requested; else the stage is `not_run`."""
     needs_values: bool = False
-    """Whether it compares or measures values of tensors: on the device `meta` the stage is `not_run`."""
+    """True if it compares or measures values of tensors: on the device `meta` the stage is `not_run`."""
 
 
 def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:

@@ -52,7 +52,7 @@ class Guess:
     """For `long`: indices are below it."""
     value: Any = None
     several: bool = False
-    """Whether it is passed in a list."""
+    """True if it is passed in a list."""
 
     def words(self, name: str, dtype: torch.dtype) -> str:
         if self.kind == "value":

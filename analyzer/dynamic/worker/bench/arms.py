@@ -33,7 +33,7 @@ the first."""
 
 
 class Unmeasured(Exception):  # noqa: N818  it is no error of anybody
-    """Why nothing more is measured, in one line."""
+    """The reason why nothing more is measured, in one line."""
 
 
 @dataclass

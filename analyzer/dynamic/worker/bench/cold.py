@@ -31,7 +31,7 @@ from tcready.dynamic.worker.torch_internals import compile_time, placement
 from tcready.schema.bench import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
 
 WARM_CALLS = 10
-"""The number of calls whose median is a warm one, if they are quick."""
+"""The number of calls that give the median of a warm one, if they are quick."""
 WARM_SECONDS = 5.0
 """The most seconds for the warm calls of all cases."""
 LEAST_WARM = 2

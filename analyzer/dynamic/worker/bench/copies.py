@@ -24,12 +24,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Ending:
-    """How a copy ended."""
+    """The end of a copy."""
 
     why: str = ""
-    """Why it did not do everything; empty if it did."""
+    """The reason why it did not do everything; empty if it did."""
     late: bool = False
-    """Whether it ran out of time."""
+    """True if it ran out of time."""
 
 
 def none_because(device: str) -> str:

@@ -16,7 +16,7 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Feed:
-    """How the calls of one case get their inputs."""
+    """The inputs of the calls of one case."""
 
     case: Case
     anew: Literal["never", "block", "call"]

@@ -31,7 +31,7 @@ class TensorArgument:
 
     @property
     def is_input_ids(self) -> bool:
-        """Whether the tensor, or its key, is called `input_ids`."""
+        """Return whether the tensor, or its key, is called `input_ids`."""
         return self.name == "input_ids" or self.name.endswith(("['input_ids']", ".input_ids"))
 
 

@@ -32,7 +32,7 @@ FIRST_CALLS = 3
 COPIED_CALLS = 10
 """The most consecutive calls if each changes its inputs, such as a growing cache."""
 SETTLING = 5
-"""The number of calls whose median is compared with that of as many calls before them."""
+"""The number of calls in a median that is compared with that of as many calls before them."""
 SETTLED = 0.05
 """The relative difference up to which these medians count as settled."""
 COMPILED_NOTHING = "compiled nothing"
@@ -65,11 +65,11 @@ class Lane:
     seconds: float = 0.0
     """The seconds of a warm step."""
     drifts: bool = False
-    """Whether calls change its model. All arms of a case are then called equally often."""
+    """True if calls change its model. All arms of a case are then called equally often."""
     again: list[RecompileEvent] = field(default_factory=list)
     """Every recompilation of its arm since the first call."""
     gave_up: bool = False
-    """Whether its arm reached the recompile limit, so that code runs eagerly."""
+    """True if its arm reached the recompile limit, so that code runs eagerly."""
 
     @property
     def name(self) -> str:
@@ -191,7 +191,7 @@ class _Given:
     """For each case, the loss and the feed of inputs; or why it cannot be called."""
     drift: Drift
     compiles: bool
-    """Whether the code compiles parts of itself."""
+    """True if the code compiles parts of itself."""
     loop: Loop | None
 
     @property

@@ -28,7 +28,7 @@ class _Process(ctypes.Structure):
 
 
 class NvmlError(Exception):
-    """Why the driver does not answer, in a few words."""
+    """The reason why the driver does not answer, in a few words."""
 
 
 @dataclass(frozen=True)

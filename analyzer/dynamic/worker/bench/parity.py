@@ -72,10 +72,10 @@ class _Reference:
     layout: str | None
     eager: Called
     differs: bool
-    """Whether a second eager run gives another result."""
+    """True if a second eager run gives another result."""
     how: Repeats
     stateful: bool = False
-    """Whether a call changes the model. Each case then starts with a new model."""
+    """True if a call changes the model. Each case then starts with a new model."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
@@ -450,9 +450,9 @@ def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: in
 def losses_differ(
     expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
 ) -> Difference:
-    """Return the first step whose loss differs by more than the tolerance (relative to the largest loss) plus a multiple
-    of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more than
-    TOO_FAR."""
+    """Return the first step with a loss that differs by more than the tolerance (relative to the largest loss) plus a
+    multiple of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more
+    than TOO_FAR."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
     allowed = tolerance * scale + TIMES * (own if math.isfinite(own) else 0.0)

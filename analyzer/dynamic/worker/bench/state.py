@@ -31,7 +31,7 @@ def marks(model: Any, of: Callable[[torch.Tensor], Any] = written) -> dict[str, 
 
 @dataclass(frozen=True)
 class Drift:
-    """What each call of a model changes."""
+    """The changes of each call to a model."""
 
     buffers: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()

@@ -77,11 +77,11 @@ class Behaviour:
     by_position: dict[str, int] = field(default_factory=dict)
     """The total number of positional arguments of each module."""
     written: dict[str, int] = field(default_factory=dict)
-    """How often the outputs of each module were written to afterwards: its hooks may have stored them."""
+    """The number of later writes to the outputs of each module: its hooks may have stored them."""
     given: dict[str, list[float]] = field(default_factory=dict)
     """The mean absolute output of each module, call by call."""
     raised: bool = False
-    """Whether a `raise` or an `assert` of user code raised the exception."""
+    """True if a `raise` or an `assert` of user code raised the exception."""
     printed: str = ""
     """Standard output and standard error, log messages and warnings."""
     random: str = ""
@@ -92,7 +92,7 @@ class Behaviour:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether a difference could be detected: there is an exception, or a value that is neither NaN nor infinite."""
+        """True if a difference could be detected: there is an exception, or a value that is neither NaN nor infinite."""
         tensors = [each for each in self.outputs if isinstance(each, torch.Tensor)]
         if self.error is not None or not tensors:
             return True

@@ -33,7 +33,7 @@ class Build:
     """The import and the build of a model."""
 
     failure: str | None = None
-    """Why it failed, in one line."""
+    """The reason for the failure, in one line."""
     seen: Behaviour = field(default_factory=Behaviour)
     """Its output, writes, random numbers and settings of the process."""
     restless: frozenset[str] = frozenset()

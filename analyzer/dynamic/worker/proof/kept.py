@@ -162,7 +162,7 @@ def copied(tensor: torch.Tensor) -> Any:
 
 def drained(value: Any) -> Any:
     """Return a value in which a list of the first DRAINED items replaces each iterator. A `torch.Size` becomes a list
-    with its type, since `pytree` does not tell it from a tuple."""
+    with its type, since `pytree` does not distinguish it from a tuple."""
 
     def given(leaf: Any) -> Any:
         if isinstance(leaf, torch.Size):

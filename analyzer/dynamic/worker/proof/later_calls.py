@@ -43,7 +43,7 @@ STEPS = 3
 LAST = 3
 """A function that is recompiled in each of this many last calls is assumed to be recompiled at every call."""
 COMPILES = 64
-"""How often a function may be compiled for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
+"""The most compilations of a function for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
 DIMENSIONS = 3
 """The number of dimensions that are made longer, one after the other."""
 
@@ -64,7 +64,7 @@ class Kind:
     inputs: tuple[tuple[str, Case], ...]
     """For each call a description of its inputs, and the inputs."""
     may_recompile: bool = False
-    """Whether functions may be recompiled at every call if they are without the settings, too: code may need each
+    """True if functions may be recompiled at every call if they are without the settings, too: code may need each
     length."""
     most: int = CALLS
     """The most calls of this kind. A call that raises in eager code does not count."""
@@ -83,7 +83,7 @@ class Later:
     difference: str | None = None
     """The different output of compiled code, in the same form."""
     only_empty: bool = False
-    """Whether that was seen only for empty inputs."""
+    """True if that was seen only for empty inputs."""
 
     @property
     def fails(self) -> str | None:

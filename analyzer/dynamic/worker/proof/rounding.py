@@ -116,7 +116,8 @@ class Judged:
     mistake: tuple[Differs, str] | None = None
     """The first difference beyond rounding, and its kind."""
     why: str = ""
-    """Why values were not judged, so that tolerances decide; empty if they were, or if something else differs."""
+    """The reason why values were not judged, so that tolerances decide; empty if they were, or if something else
+    differs."""
 
 
 SIDES = ("the code before", "the code after")

@@ -132,7 +132,7 @@ class Sides:
     tests: tuple[Span, ...]
     runs: tuple[Span, ...] = ()
     alone: bool = False
-    """Whether functions are being called alone."""
+    """True if functions are being called alone."""
     counts: dict[tuple[int, bool, bool], int] = field(default_factory=dict)
     pending: list[tuple[int, bool, bool]] = field(default_factory=list)
     """Tests seen in the current call."""

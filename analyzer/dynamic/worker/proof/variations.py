@@ -141,7 +141,7 @@ class InDimension:
     """The index among the tensors that have such a dimension: -1 is the last."""
     alone: bool = False
     only: bool = False
-    """Whether only this tensor is changed."""
+    """True if only this tensor is changed."""
 
     @property
     def name(self) -> str:

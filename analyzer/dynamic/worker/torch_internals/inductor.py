@@ -19,7 +19,7 @@ from torch._dynamo import utils as dynamo_utils
 
 @dataclass
 class InductorRecord:
-    """What Inductor did within `inductor_recording`."""
+    """The actions of Inductor within `inductor_recording`."""
 
     kernels: int = 0
     extern_calls: int = 0
@@ -30,7 +30,7 @@ class InductorRecord:
     cudagraphs: int = 0
     """The number of recorded CUDA graphs."""
     skips: list[str] = field(default_factory=list)
-    """Why CUDA graphs were skipped, as logged; each may end in the stack of the operation behind it."""
+    """Logged reasons for skipping CUDA graphs; each may end in the stack of the operation behind it."""
 
 
 METRICS = 1_000_000

@@ -1,4 +1,4 @@
-"""Make calls on the device `meta`: code that reads values gets stand-ins, and Dynamo traces tensors that are created
+"""Make calls on the device `meta`: code that reads values gets placeholders, and Dynamo traces tensors that are created
 there."""
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SMALL = 2**20
-"""The number of elements up to which memory is allocated for a stand-in."""
+"""The number of elements up to which memory is allocated for a placeholder."""
 Scalar = bool | int | float | complex
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One stand-in: what was read, and the value in its place."""
+    """One placeholder: the value that was read, and its replacement."""
 
     what: str
     value: str
@@ -34,7 +34,7 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
     """Replaces the operators that read values of tensors on `meta`, and those that have no kernel there.
 
     `number(what, plain)` returns the number or truth value as which a tensor is read; `plain` is the default of its
-    dtype. `note(taken)` is called with every other stand-in.
+    dtype. `note(taken)` is called with every other placeholder.
     """
 
     supports_higher_order_operators = True
