@@ -165,7 +165,7 @@ class ForkServer:
         self._closed = True
         if (channel := self._channel) is not None:
             with contextlib.suppress(OSError):
-                channel.shutdown(socket.SHUT_RDWR)  # whoever has the lock may wait for an answer
+                channel.shutdown(socket.SHUT_RDWR)  # the owner of the lock may wait for an answer
         with self._lock:
             self._shut()
             self._failed = True

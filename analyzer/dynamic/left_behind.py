@@ -63,7 +63,7 @@ def observation_of(
         ):  # a rank that gives up ends with an error, to take the rest along
             if other is not None and other.first and not other.detail.endswith(failed.detail):
                 failed = replace(failed, detail=other.detail, reason=other.reason)
-            elif ending.reason == "crash":  # the others only tell that it is gone
+            elif ending.reason == "crash":  # the others only report that it has ended
                 failed = replace(failed, detail=f"{ending.detail}; then {failed.detail}", reason="crash")
             done[failed.stage] = failed
             return replace(found, stages=stages_after(done, *LEFT))

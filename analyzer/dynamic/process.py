@@ -299,7 +299,7 @@ def _command(request: RunRequest, room: Path) -> list[str]:
         ]
         agent.append(f"--log-dir={room / 'ranks'}")
     command = [*request.options.launcher, python, *agent, *worker]
-    # The worker asks to die with its parent, which here is somebody between: that one asks too.
+    # The worker requests to die with its parent, which is an intermediate process here: that one does the same.
     between = bool(request.options.launcher or request.options.processes) and sys.platform == "linux"
     return [sys.executable, "-I", "-c", FOLLOW, *command] if between else command
 

@@ -224,7 +224,7 @@ def _stages(
             if stages[doing].state == "pass":
                 stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
             elif stages[doing].state == "fail" and without_a_word(each.rank, exits):
-                detail += f"; then {stages[doing].detail}"  # which only tells that it is gone
+                detail += f"; then {stages[doing].detail}"  # which only reports that it has ended
                 stages[doing] = replace(stages[doing], detail=detail, reason="exit")
         for stage in each.state.observation.stages if each.state is not None else ():
             if stage.state == "not_run" and stages[stage.stage].state == "pass":

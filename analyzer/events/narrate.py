@@ -126,7 +126,7 @@ def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> t
 
 def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame]] | None:
     """Return the user's line of a logged break, and the stack to show."""
-    # The text ends in the traceback of Dynamo's own code; the user's stack stands before it.
+    # The text ends in the traceback of Dynamo's own code; the user's stack precedes it.
     head = event.text.split("\nTraceback (most recent call last)")[0]
     _, marker, below = head.partition("User code traceback:")
     if not marker:

@@ -57,8 +57,8 @@ from torch import nn
 EXCESS = ((1000, 2.5), (32, 5.0), (0, 30.0))
 """The largest ratio of the error of compiled code to the error of eager code, by the least number of values in the
 tensor. An error is the root mean square distance from the wide result; with fewer values, chance decides more.
-PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 whose traced code uses
-another attention kernel, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
+PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 that use another
+attention kernel in traced code, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
 EXCESS_OF_FUSED = 10.0
 """The minimum limit for fused kernels that agree with eager code in a wide dtype, for any number of values."""
 DOUBT = ((1000, 1.5), (32, 3.0), (0, 10.0))
@@ -512,7 +512,7 @@ def judge_by_wide(
             found = discrete_difference(one, other, [exact, *own])
             text = "" if found.unsure else found.text
             if not text and again is not None:
-                # What depends on rounding, such as whether probabilities sum to 1, does so in any dtype.
+                # Results that depend on rounding, such as a check that probabilities sum to 1, do so in any dtype.
                 found = discrete_difference(exact, again, [one, *own])
                 flips = found.unsure and _mostly_flip(exact, again, [one, *own])
                 text = f"{found.text} in {_name(wide.dtype)}" if found.text and not flips else ""
@@ -818,7 +818,9 @@ def _repeats_differ_alike(
             apart = _apart(expected, again, at)
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
         if distributed.on_any(not all(bool(each.any()) for each in noise.values()), context.work):
-            return False  # eager code repeats what compiled code gives otherwise: no more calls are needed
+            return (
+                False  # eager code repeats the values that differ in compiled code: no more calls are needed
+            )
 
     def is_noise(at: int) -> bool:
         apart, of_eager = _apart(expected, actual, at), noise[at]

@@ -96,7 +96,7 @@ def _size_on_meta(build: Callable[[], Any], work: Work) -> Size | None:
         with torch.device("meta"):
             model = build()
             return Size.of(model.to(dtype_of(work.options.dtype)) if work.options.dtype else model)
-    except Exception:  # it asks for values, or is none that can be built: the build itself will say so
+    except Exception:  # it needs values, or cannot be built: the build itself will report that
         return None
 
 

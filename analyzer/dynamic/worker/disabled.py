@@ -61,7 +61,7 @@ def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, 
     for name, module in model.named_modules():
         scope = getattr(type(module).forward, "__globals__", {})  # as the line looks it up
         for attribute, function in scope.items():
-            # Dynamo puts what it makes of a function among its globals
+            # Dynamo adds the code that it makes of a function to its globals
             plain = isinstance(function, types.FunctionType) and function.__name__ == attribute
             if plain and _around(function, path, line):
                 yield name, attribute, False

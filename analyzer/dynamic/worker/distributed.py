@@ -245,7 +245,7 @@ def _has_ddp(model: nn.Module) -> bool:
     return any(isinstance(module, nn.parallel.DistributedDataParallel) for module in model.modules())
 
 
-# What this rank writes down
+# Files that this rank writes
 
 
 Splits = list[tuple[str | None, tuple[graphs.Bucket, ...]]]
@@ -267,7 +267,7 @@ def _watching(splits: Splits, case: str | None, context: Context) -> Iterator[No
         if state_path is None:
             return
         graph = RankGraph(case, tuple(_operation(each, context) for each in found))
-        # Each at once: of a rank that then hangs, it is what says how far it came.
+        # Each immediately: if the rank then hangs, this shows how far it got.
         with open(graphs_path(state_path), "a", encoding="utf-8") as file:
             file.write(json.dumps(as_json(graph)) + "\n")
 

@@ -62,7 +62,7 @@ class ObservedCall:
             return found
         state = [*_state_of(self._model)]
         places = {address_of(tensor) for _, tensor in state} - {None}
-        # A later call may write to what is given out of the state; arguments are of one call alone.
+        # A later call may write to outputs that are part of the state; arguments belong to one call only.
         leaves = [(label, _detach_from_memory(leaf, places)) for label, leaf in found.leaves]
         leaves += _arguments_in(self._arguments)
         if self._context.work.options.mode == "infer":
@@ -115,7 +115,7 @@ def _state_of(model: Any) -> Iterator[Part]:
         return
     opened = {id(module) for module in owner.modules()}
     for prefix, module in owner.named_modules():
-        if is_compiled_module(module):  # what it wraps comes next
+        if is_compiled_module(module):  # the wrapped function comes next
             continue
         for name, buffer in module.named_buffers(recurse=False):
             if not is_lazy(buffer):

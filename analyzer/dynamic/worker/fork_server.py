@@ -47,7 +47,7 @@ def _load() -> None:
 
     dynamo.loaded()
     gc.collect()
-    gc.freeze()  # a copy shares the pages of what it does not touch
+    gc.freeze()  # a copy shares the pages that it does not write to
 
 
 def _copies_are_whole() -> bool:
@@ -132,7 +132,7 @@ def _ended() -> list[tuple[int, int]]:
 def _become(request: dict[str, object], output: int, server: int, started: Mapping[str, str]) -> None:
     """Set up this copy like a new process with the same request."""
     os.setsid()
-    # /proc shows the environment that the server was started with: what a copy forks is known by its name.
+    # /proc shows the environment with which the server was started: processes of a copy are identified by name.
     ctypes.CDLL(None).prctl(15, str(request["name"]).encode())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -101,7 +101,7 @@ class Journal:
         self._of_arm(arm)
         try:
             yield
-        except Exception:  # what is none, as SystemExit, ends the process, in that arm
+        except Exception:  # other exceptions, such as SystemExit, end the process, in that arm
             self._of_arm(before)
             raise
         self._of_arm(before)

@@ -278,7 +278,7 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
 
         def part(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
-                # a backward would reach what it was made of
+                # a backward would reach the tensors that it was computed from
                 return leaf.detach().clone().requires_grad_()
             return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
 
@@ -291,7 +291,7 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
     if not isinstance(value, nn.Module):
         return value
     model: Callable[..., Any] = copy.deepcopy(value, known)
-    # Where the whole is in that mode already, parts of it that are not were set so on purpose.
+    # If the whole is in that mode already, parts that are not were set so on purpose.
     if value.training != (mode == "train"):
         model.train(mode == "train")  # type: ignore[attr-defined,unused-ignore]
     return model

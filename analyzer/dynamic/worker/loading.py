@@ -64,7 +64,7 @@ def import_target(target: Target, root: str) -> ModuleType:
     name, top = import_name(path)
     names = {path.name, os.path.basename(real)}
     for module in list(sys.modules.values()):
-        # the name is asked first: the real path takes a while for thousands of modules
+        # check the name first: the real path takes a while for thousands of modules
         file = getattr(module, "__file__", None) or ""
         if os.path.basename(file) in names and os.path.realpath(file) == real:
             return module

@@ -42,7 +42,7 @@ def _run() -> int:
     request_path, state_path, faults_path = sys.argv[1:4]
     die_with_the_launcher()
     rank = os.environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
-    if rank != "0":  # the first one observes; what the others say is asked only where it never could
+    if rank != "0":  # the first one observes; the others' messages are read only if it could not
         state_path, faults_path = f"{state_path}.rank{rank}", f"{faults_path}.rank{rank}"
     # Kept open on purpose: the fault handler writes to it when the process is about to die.
     faults = open(faults_path, "w", encoding="utf-8")  # noqa: SIM115

@@ -48,7 +48,7 @@ class Owners:
         for frame in frames:
             code = frame.f_code
             key = code.co_filename, code.co_firstlineno, code.co_name
-            # What calls the rest of a function behind a break stands on the break's line; the rest is not on its account.
+            # The call of the rest of a function after a break is on the line of the break, which did not cause the rest.
             at_line = None if calls_the_rest else self.lines.get((code.co_filename, frame.f_lineno))
             found = at_line or self.codes.get(key)
             if found is not None or key in self.again:

@@ -36,7 +36,7 @@ ORDER: tuple[Step, ...] = (
     parity.STEP,
     training.STEP,
     Step("speed", None, requires=("capture", "in_turn")),
-    # What runs generated or foreign code comes late, since it may end the process; the shape study last, since an
+    # Stages that run generated or foreign code come late, since it may end the process; the shape study last, since an
     # index out of range may lose the device.
     plan.STEP,
     backend.STEP,

@@ -200,7 +200,7 @@ def _tried(
         yield _trial(tree, group, group.names, "predicted", f"not run: {BUDGET_SPENT}"), []
         return
     if idle:
-        # A module of which only methods are called, or a parameter is read: what is in it may be called.
+        # Only methods of the module are called, or a parameter is read: modules in it may be called.
         yield _trial(tree, group, idle, "predicted", "not called as a module in this run"), list(idle)
     if not called:
         return
@@ -229,7 +229,7 @@ def _tried(
         else:
             refused[name] = one
     first = next(iter(refused.values()), alone)
-    if not refused:  # each by itself, and not all together
+    if not refused:  # each one works alone, but not all together
         refused, members = dict.fromkeys(called, alone), []
     trial = _trial(tree, group, tuple(refused), "refuted", first.against or "")
     yield replace(trial, site=first.site), list(refused)
@@ -306,8 +306,8 @@ def _find_workaround(
     tried = [
         _Workaround(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]
     ]
-    # Of as many compilations those that are kept apart: a call checks the guards of its own instance alone, and other
-    # sizes meet no limit that the instances used up.
+    # With equally many compilations, prefer isolated ones: a call then checks only the guards of its own instance, and
+    # other sizes do not reach a limit that the instances used up.
     return min(
         (each for each in reversed(tried) if _holds(each.alone)),
         key=lambda each: each.alone.compilations,
@@ -341,7 +341,7 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Rec
     found = _Alone()
     dynamo.reset()
     modules = {name: model.get_submodule(name) for name in calls}
-    # What hooks see, and so what was kept, is this call: a class may have one of its own around it.
+    # Hooks see this call, so it is the recorded one: a class may have a `__call__` of its own around it.
     functions = {name: functools.partial(nn.Module.__call__, module) for name, module in modules.items()}
     backend = CountingBackend(model, context.work.options.device)
     unequal: list[tuple[str, RecordedCall, Outcome]] = []

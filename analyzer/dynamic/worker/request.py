@@ -124,7 +124,7 @@ def read_graphs(path: str) -> tuple[RankGraph, ...]:
     found: list[RankGraph] = []
     with contextlib.suppress(*NOT_OURS):
         for line in contents(path, LARGEST)[0].splitlines():
-            found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  what came before a torn line stays
+            found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  lines before an incomplete one are used
     return tuple(found)
 
 

@@ -164,7 +164,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
 def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Advice:
     """Advise few sizes: every size is compiled again, with every setting."""
     usual, padded, marked = by["default"], by["pad"], by.get("mark_dynamic")
-    # The guards name where the tensor is first used; what makes its size a constant, only this error tells.
+    # The guards name the first use of the tensor; only this error names the code that makes its size a constant.
     place = next((call.place for call in marked.calls if call.error), None) if marked is not None else None
     at = f", a constant at {place.path}:{place.line}" if place is not None else ""
     text = f"every size is compiled anew{at}: "

@@ -154,7 +154,7 @@ def calls_of(
     compiled = executed(setting.model_code, model, backend)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        with backend.count():  # around the model alone: what `call_code` dispatches is the caller's
+        with backend.count():  # only around the model: dispatches of `call_code` are the caller's
             return compiled(*args, **kwargs)
 
     function = with_arguments(setting.call_code, names, compiled)
@@ -230,7 +230,7 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
             **kwargs,
             "args": rest,
         }
-        exec(compiled, scope)  # noqa: S102  what the report will print is proved by running it
+        exec(compiled, scope)  # noqa: S102  the code of the report is proved by running it
         rest[: len(named)] = [scope[name] for name in named]
         return function(*rest, **{name: scope[name] for name in kwargs})
 
@@ -314,7 +314,7 @@ def _forward_of(model: Any) -> narrate.RawFrame | None:
 
 def _made(context: Context, names: Sequence[str], step: Call, record: Record) -> Made:
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
-    # What the recompile limit gives up is told by `limit`.
+    # `limit` reports frames that the recompile limit gives up.
     other = replace(record, skips=[event for event in record.skips if event.gb_type != RECOMPILE_LIMIT])
     sites = narrate.break_sites(other, context.names, step.case.name)
     successful = replace(record, recompiles=[event for event in record.recompiles if event.recompiled])

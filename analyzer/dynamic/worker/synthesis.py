@@ -380,7 +380,7 @@ def _smallest_table(model: Any) -> int:
     return min(sizes, default=LENGTH)
 
 
-# What the first layer wants
+# Requirements of the first layer
 
 
 def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
@@ -426,7 +426,7 @@ def _sides(spatial: int) -> tuple[int, ...]:
     return {0: (), 1: (2 * IMAGE,), 2: (IMAGE, IMAGE), 3: (IMAGE // 2,) * 3}.get(spatial, (LENGTH,) * spatial)
 
 
-# What the forward complains of
+# Errors of the forward
 
 
 def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:

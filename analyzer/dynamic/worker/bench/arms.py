@@ -32,7 +32,7 @@ LEARNING_RATE = 1e-6
 the first."""
 
 
-class Unmeasured(Exception):  # noqa: N818  it is no error of anybody
+class Unmeasured(Exception):  # noqa: N818  it is not an error
     """The reason why nothing more is measured, in one line."""
 
 

@@ -121,7 +121,7 @@ def _ended(child: int) -> int | None:
     """Return how the child ended, as in `os.wait`; None while it runs."""
     try:
         ended, status = os.waitpid(child, os.WNOHANG)
-    except ChildProcessError:  # somebody has waited for it, or nobody can in this process
+    except ChildProcessError:  # other code has waited for it, or no code can in this process
         return 0
     return status if ended else None
 

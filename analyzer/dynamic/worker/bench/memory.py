@@ -80,7 +80,7 @@ class ResidentPeak:
 
     def __enter__(self) -> ResidentPeak:
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins anew
+            Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
         self._thread.start()
         return self
 

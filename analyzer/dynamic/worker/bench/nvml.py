@@ -62,7 +62,7 @@ class Gpu:
         rows = (_Process * MOST_PROCESSES)()
         self._ask("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), rows)
         pids = [row.pid for row in rows[: count.value]]
-        # Inside a container the driver tells the numbers of the host: one of them is then this process.
+        # Inside a container the driver returns process ids of the host: one of them is then this process.
         own = os.getpid() in pids or torch.cuda.is_initialized()
         return max(0, len(pids) - own)
 

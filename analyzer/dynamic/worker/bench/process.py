@@ -55,7 +55,7 @@ def wait(context: Context, room: Path) -> NoReturn:
     context.work = replace(context.work, bench=wanted)
     run(context, wanted, room)
     next_request(BenchRequest, room, 1)
-    sys.exit(1)  # nobody asks for more
+    sys.exit(1)  # there are no more requests
 
 
 def forget_calls(context: Context) -> None:

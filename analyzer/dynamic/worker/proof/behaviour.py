@@ -256,7 +256,7 @@ def _counted(
     An unknown module counts if it has hooks: a module that the call creates for itself is not visible to others
     later.
     """
-    # Modules are kept: one that is made during the call could have the id of one that is gone.
+    # Modules are kept alive: a new one that is made during the call could have the id of a deleted one.
     calls: list[tuple[nn.Module, int]] = []
     given: list[tuple[nn.Module, torch.Tensor, int, float]] = []
 
@@ -438,7 +438,7 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
     def noting(logger: logging.Logger, level: int) -> bool:
         is_enabled = known(logger, level)
         caller = sys._getframe(1)
-        of_torch = logger.name.partition(".")[0] == "torch"  # it notes what it compiles
+        of_torch = logger.name.partition(".")[0] == "torch"  # it records compiled code
         if not is_enabled and not of_torch and caller.f_globals.get("__name__") == "logging":
             text.write(f"not logged: {level} {logger.name} {_said(caller.f_locals)}\n")
         return is_enabled
@@ -476,7 +476,7 @@ def _gradients(
             loss.backward()
     except NotTrainedError:
         return {}
-    if second:  # where a formula has no second gradient, another one of the same function may give zeros
+    if second:  # if a formula has no second gradient, another one of the same function may return zeros
         for tensor in wanted.values():
             tensor.grad = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
     found = {name: None if t.grad is None else t.grad.detach().clone() for name, t in wanted.items()}
@@ -981,7 +981,7 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
     for name, value in one.items():  # a number is saved no more than such a buffer
         if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
             other.pop(name + NOT_SAVED, None)
-    # where there was no container, nobody held one
+    # if there was no container, nothing referred to one
     one, other = (
         {k: v for k, v in mine.items() if not k.endswith(REPLACED) or k in theirs}
         for mine, theirs in ((one, other), (other, one))

@@ -322,7 +322,7 @@ def called(
             args, kwargs = stack.enter_context(widening.widened(context, model, args, kwargs, key.variation))
             function = widening.within(function)
         leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
+        if gradients:  # arguments inside a model are not leaves, and in-place operations on a leaf raise
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
         stack.enter_context(setting(key.variation))
         if key.variation == ON_META:
@@ -664,7 +664,7 @@ def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequenc
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
-    # The name is asked first: the real path takes a while for thousands of modules.
+    # Check the name first: the real path takes a while for thousands of modules.
     near = [(path, module) for path, module in found if path and os.path.basename(path) in names]
     return tuple(module for path, module in near if os.path.realpath(path) in wanted)
 

@@ -48,7 +48,7 @@ class Compiling:
         eager = self.called_eagerly(key)
         compiled = self.called_compiled(key)
         if eager.error is not None:
-            self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
+            self._seed = None  # each may have ended elsewhere: its counts until then are not a difference
         return eager, compiled
 
     def compiled(self, key: Key) -> Behaviour:

@@ -252,7 +252,7 @@ class Study:
                 if trial.difference or trial.not_lasting:
                     return trial
                 if trial.recompiled:
-                    break  # what other inputs compile could not be told from that
+                    break  # compilations for other inputs could not be distinguished from that
         if not self.usual:
             return trial
         return self._with_steps(trial, "train" if mode == "infer" else "infer")

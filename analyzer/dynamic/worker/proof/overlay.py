@@ -49,7 +49,7 @@ class Overlay:
                 None,
                 lines,
                 path,
-            )  # no time: it is never held against the file
+            )  # no time: it is never compared with the file
             plain: CodeType = of.source_to_code(text, path)
             if self._mark is None:
                 return plain

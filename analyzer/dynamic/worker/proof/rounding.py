@@ -157,7 +157,7 @@ def judge_values(
     if otherwise(expected, _with_values(actual, alike)):
         return Judged(actual)
     if key.variation == IN_DOUBLE and not otherwise(expected, actual):
-        return Judged(actual)  # there is no wider dtype: what casts to float32 alone is judged
+        return Judged(actual)  # there is no wider dtype: only code that casts to float32 is judged
     if wide is None:
         raise UnsettledError
     found = _wide(key, expected, names, wide, compiled=compiled)

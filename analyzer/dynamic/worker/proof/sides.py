@@ -63,10 +63,10 @@ class _Marks(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         """Return the node with marks in it; a statement as a list, if a mark precedes it."""
         if isinstance(node, ast.JoinedStr):
-            return node  # before Python 3.12 what stands in it has no columns of its own
+            return node  # before Python 3.12 nodes in it have no columns of their own
         if isinstance(node, ast.stmt):
             number = self.runs.get(self._place_of(node, node))
-            if isinstance(node, ast.For):  # of a loop whose header changes, the body tells that it is run
+            if isinstance(node, ast.For):  # if the header of a loop changes, the body records that it is run
                 self.headers.add(id(node.iter))
             found = self._visited(node, changed=number is not None and not hasattr(node, "body"))
             if number is None:

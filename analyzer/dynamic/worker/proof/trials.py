@@ -272,7 +272,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
         for calls in (of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
-                # what takes all of its time leaves the others theirs: a side may be taken there alone
+                # if one takes all of its time, the others still have theirs: only they may take a branch
                 what = (key.function, key.mode) if key.function is not None else ()
                 seconds = max(of_a_function, LEAST) if key.function is not None else request.seconds
                 ends = until.setdefault(what, time.monotonic() + seconds)
@@ -311,7 +311,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         if context.work.options.device != "cpu" or not same_digits(first, again):
             trace.rounding = _rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
-        if found and found[0] != "state":  # names of a module keep what the calls before left in them
+        if found and found[0] != "state":  # names of a module keep the values that earlier calls left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
         trace.threads = _threads(models, request, trace)
@@ -481,7 +481,7 @@ def call_widely(
                 continue
             try:
                 found[key] = widening.made(call())
-            except Exception as error:  # no wide dtype, or what cannot be copied
+            except Exception as error:  # no wide dtype, or an object that cannot be copied
                 found[key] = str(error) if isinstance(error, NotWideError) else type(error).__name__
     _save(found, wide_path)
     return ProofResult()
@@ -554,7 +554,7 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
     telling: list[str] = []
-    if chooses:  # what `torch.cond` captures may not change
+    if chooses:  # values that `torch.cond` captures may not change
         telling += OTHER_NUMBERS
     if variant.settings:  # Dynamo takes a size that data decides for more than one
         telling += (ONES, ONE_TRUE)
@@ -623,7 +623,7 @@ def _eager(
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
             nothing = _says_nothing(key, expected)
-            # what a private function returns is for those that call it, which are compared
+            # results of a private function are for its callers, which are compared
             nothing |= (
                 _is_private(key.function)
                 and expected.error is None is actual.error
@@ -720,7 +720,7 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
     expected exception, any difference refutes the change."""
     if expected.raised:
         return False
-    if expected.error is not None and actual.error is None:  # torch refused what it takes now
+    if expected.error is not None and actual.error is None:  # torch rejected an input that it accepts now
         return True
     if key.variation in BY_CHANCE:  # code takes such inputs by chance
         return actual.error is not None
@@ -728,7 +728,7 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     if (
         key.variation in IN_FEW_DIGITS and key.variation not in CONDITIONAL
-    ):  # `model.to` converts a buffer that is new, and not what it was before
+    ):  # `model.to` converts a new buffer, but not the attribute that it replaced
         return trace.differing(key, expected, with_dtypes_of(expected, actual))[1] is None
     return key.variation in CONDITIONAL
 
@@ -822,7 +822,7 @@ def _compiled(
         if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
     ]
     raising = {replace(key, mode=mode) for key in trace.raising}
-    # what raises comes first, and what stays as long as it is: another size is compiled anew
+    # calls that raise come first, and sizes that do not change: another size is compiled again
     more = sorted(
         (key for key in first if _is_compiled(key)),
         key=lambda key: (key not in raising, key.variation in (*RESIZED, LONGER_COMPILED)),

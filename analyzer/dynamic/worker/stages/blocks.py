@@ -36,7 +36,7 @@ def run(context: Context) -> None:
     journal.begin("capture", "capture of each sharded block by itself")
     try:
         found = _compiled(context, shared.sharded)
-    except Exception as error:  # whatever the model, FSDP or Dynamo raises is what came of it
+    except Exception as error:  # any exception of the model, FSDP or Dynamo is the result
         found = BlocksRun("fail", one_line(error, context.work.root))
     journal.add(parallel=distributed.with_blocks(shared, found))
     journal.end("pass")

@@ -70,7 +70,7 @@ def _built(context: Context) -> None:
         def make(seed: int) -> Any:
             return build(context.value, init, work, seed)
 
-        # Ranks shard parameters, and a proof changes those of the models that it asks for.
+        # Ranks shard parameters, and a proof changes those of the models that it requests.
         share = not work.options.processes and work.proof is None
         store = ModelStore(make, work.options.device, work.options.mode, share=share)
         with _explaining_memory(context, make):
@@ -96,7 +96,7 @@ def _built(context: Context) -> None:
             journal.warn(f"the inputs were made up: {made.label}")
 
             def draw(seed: int) -> tuple[Case, ...]:
-                del seed  # made up as they are, they are the same from any
+                del seed  # generated inputs are the same for each seed
                 return cases(made.case, made.label, work)
         else:
             module = context.module
@@ -124,7 +124,7 @@ def _built(context: Context) -> None:
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
-        unnamed = work.options.model and named is None  # else what is said of the inputs ends in the name
+        unnamed = work.options.model and named is None  # else the description of the inputs ends in the name
         built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
         how = "; ".join(["", *_how_built(store)])
         journal.end("pass", _size(model) + built_from + device + how)

@@ -80,9 +80,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     model = found.model = context.build()
     if journal.observation.parallel is None:
         journal.add(parallel=distributed.shared_as(model, context))
-        journal.write(
-            journal.note, *journal.counted
-        )  # of a process that dies in the call, it says what it was
+        journal.write(journal.note, *journal.counted)  # if the process dies in the call, it names the call
     backend = CountingBackend(model, context.work.options.device)
     explained = dynamo.explaining(backend)
     compiled = compile_callable(

@@ -154,7 +154,7 @@ def _naming_the_mode(context: Context) -> Iterator[None]:
 def _refuse_asynchronous(output: Any) -> None:
     """Raise RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
     if inspect.iscoroutine(output):
-        output.close()  # else Python warns that nobody awaited it
+        output.close()  # else Python warns that it was never awaited
     elif not inspect.isasyncgen(output):
         return
     raise RunError(

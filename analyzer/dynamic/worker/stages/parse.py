@@ -31,7 +31,7 @@ def run(context: Context) -> None:
     journal.begin("parse")
     path = target_path(work)
     if path is None:
-        # Only its import can tell where such a module lies (an editable finder, a compiled module).
+        # Only its import can find such a module (an editable finder, a compiled module).
         journal.end("pass", "the source was not found before its import")
         return
     try:

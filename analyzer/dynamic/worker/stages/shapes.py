@@ -321,7 +321,7 @@ class _Eager:
         self.study.note(f"{self.name} {size} in the eager model")
         if self.model is None:
             self.model = self.context.build()
-            self._call(self.case)  # raises where the given inputs no longer work: the device is lost
+            self._call(self.case)  # raises if the given inputs no longer work: the device is lost
         try:
             self._call(resized(self.case, self.places, size))
         except (Exception, SystemExit) as error:

@@ -73,7 +73,7 @@ def run(context: Context) -> None:
     if training is None or training.loss is None:
         return
     for stage in AFTER:
-        # stands only where that is so
+        # reported only if that is the case
         context.journal.skip(stage, "the run ended in the training step", "earlier_stage")
     todo: tuple[tuple[tuple[TrainingPhase, ...], Callable[[Context, TrainingLog], None]], ...] = (
         (("forward", "backward"), _graphs),
@@ -255,7 +255,7 @@ def _counted_step(
     with dynamo.repeatable_backward():
         output, leaves, random = forward(context, compiled, case)
         tensors = loss.tensors(output)
-        # of an output that is made of another one too, what its loss alone gives: nothing of the model's graph is used up
+        # for an output that is computed from another one, the gradient of its own loss: the model's graph is not freed
         alone = [tensor.detach().requires_grad_() for tensor in tensors]
         seeds = torch.autograd.grad(loss.of(alone), alone)
         named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
@@ -265,7 +265,7 @@ def _counted_step(
         given = tensors, list(wanted.values()), seeds
         for leaf in wanted.values():
             leaf.grad = None
-        # The backward of a training step: one that is asked for these leaves alone leaves out nodes that raise.
+        # The backward of a training step: one that is requested only for these leaves omits nodes that raise.
         torch.autograd.backward(tensors, seeds, retain_graph=True)
         gradients = {name: leaf.grad for name, leaf in wanted.items()}
         with dispatch.DispatchMode(seen):

@@ -131,5 +131,5 @@ def has(name: Name) -> bool:
 def those_of(owner: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the values of those names that `owner` has: settings are added and removed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some say that they are deprecated: who asked for them is tcready
+        warnings.simplefilter("ignore")  # some are deprecated, but tcready itself requests them
         return {name: getattr(owner, name) for name in names if hasattr(owner, name)}

@@ -82,7 +82,7 @@ def apart() -> Iterator[None]:
     meanwhile even if a stance forbids it. Earlier compiled code is compiled again at its next call."""
     metrics = dynamo_utils._compilation_metrics
     counters = {name: dict(counter) for name, counter in dynamo_utils.counters.items()}
-    # Whoever listens to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
+    # Tools that listen to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
     trace = logs.structured()
     listeners = [handler for handler in trace.handlers if not type(handler).__module__.startswith("torch.")]
     for handler in listeners:

@@ -50,7 +50,7 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
     none, or this torch does not show them. It has to be called in the modes (such as no_grad) of a compiled call."""
     if not differences.has("cache_entries"):
         return None
-    with contextlib.suppress(Exception):  # what is private may be otherwise: a bench does not fail for it
+    with contextlib.suppress(Exception):  # private names may change: a bench does not fail because of them
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
         managers = [entry.guard_manager for entry in entries]
         managers = [each for each in managers if getattr(each, "root", None) and each.global_scope]
@@ -135,7 +135,7 @@ def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
     """
     if not differences.has("cache_entries"):
         return reasons
-    # Nothing here may end the user's run: where what is private is otherwise, Dynamo's own reasons stand.
+    # Nothing here may end the user's run: if private names changed, Dynamo's own reasons are used.
     with contextlib.suppress(Exception):
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(frame.f_code)
         managers = {str(entry.compile_id): entry.guard_manager for entry in entries}
@@ -200,7 +200,7 @@ def _words(
     """Yield the text of a failed guard, a line for each part of it that fails."""
     parts = [str(part) for part in guard.verbose_code_parts()]
     if kind == "TENSOR_MATCH" and parts:
-        # Its own text is the whole check; which property differs, a check of this branch alone tells.
+        # Its own text is the whole check; only a check of this branch shows which property differs.
         branch = root.clone_manager(lambda node: node.get_source() in path)
         found = branch.check_verbose(scope["L"])
         comment = re.search(r"\s{2}# .*$", parts[0], re.DOTALL)

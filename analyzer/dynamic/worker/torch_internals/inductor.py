@@ -114,7 +114,7 @@ def inductor_cache(folder: str) -> Iterator[None]:
     from torch._inductor.utils import clear_caches
 
     values = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
-    # Where it is set, Inductor downloads a compiler if there is none.
+    # If it is set, Inductor downloads a compiler if there is none.
     values_before = {name: os.environ.pop(name, None) for name in (*values, "TORCH_INDUCTOR_INSTALL_GXX")}
     os.environ.update(values)
     clear_caches()

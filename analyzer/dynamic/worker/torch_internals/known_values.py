@@ -71,7 +71,7 @@ class KnownValues:
         try:
             with torch.no_grad():
                 return Result(func(*given.args, **kwargs))
-        except Exception:  # `meta` may take what the CPU does not
+        except Exception:  # `meta` may accept arguments that the CPU does not
             return None
 
     def keep(self, result: Any, func: Any, given: Given) -> None:

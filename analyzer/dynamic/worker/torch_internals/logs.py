@@ -18,7 +18,7 @@ def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> 
     around = vars(logger).get("isEnabledFor")  # of who listens already
     logger.addHandler(handler)
     logger.disabled = False
-    # On this logger alone: what others have to say stays as the process wants it.
+    # Only on this logger: the settings of others do not change.
     logger.isEnabledFor = lambda level: level >= logger.getEffectiveLevel()  # type: ignore[method-assign]
     if quiet:
         logger.setLevel(logging.DEBUG)

@@ -38,7 +38,7 @@ def executed(code: str, model: Any, backend: Any | None, *, isolated: bool = Fal
     if isolated and isolates_recompiles():
         defaults["isolate_recompiles"] = True
     with _compiling_with(defaults) if defaults else contextlib.nullcontext():
-        exec(compile(code, "<plan>", "exec"), names)  # noqa: S102  it is our own code: that is what is proved
+        exec(compile(code, "<plan>", "exec"), names)  # noqa: S102  it is our own code, and it is proved by running it
     return names["model"]
 
 
