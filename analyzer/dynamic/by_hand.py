@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_parallel(request.options)
         _refuse_unwritable(given.output)
         seen = observe(request, _say)
-        seen = _measured(seen, request, given, began) if given.bench else seen
+        seen = _add_measurements(seen, request, given, began) if given.bench else seen
     except TcreadyError as error:
         print(error, file=sys.stderr)
         return 2
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cannot write {given.output}: {error.strerror}", file=sys.stderr)
         return 2
     print(_summary(seen, given.output))
-    if given.bench and not _timed(seen):
+    if given.bench and not _has_times(seen):
         why = next(iter(seen.bench_run.cut), "") if seen.bench_run else "the model did not run"
         print(f"nothing was timed{f': {why}' if why else ''}: give a larger --bench-budget", file=sys.stderr)
         return 2
@@ -101,7 +101,7 @@ def _refuse_unwritable(path: str) -> None:
         raise TcreadyError(f"-o {path}: it cannot be written there")
 
 
-def _timed(seen: Observation) -> bool:
+def _has_times(seen: Observation) -> bool:
     """Return whether a bench timed any arm besides eager."""
     rows = (
         row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured
@@ -122,7 +122,9 @@ def _bench_options(given: argparse.Namespace) -> BenchOptions:
     )
 
 
-def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace, began: float) -> Observation:
+def _add_measurements(
+    seen: Observation, request: RunRequest, given: argparse.Namespace, began: float
+) -> Observation:
     """Return the run with the bench measurements, or without them if the model cannot be called."""
     states = {stage.stage: stage.state for stage in seen.stages}
     if any(states[name] != "pass" for name in ("import", "build", "eager")):

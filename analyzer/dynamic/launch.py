@@ -80,7 +80,7 @@ def observe(
         if failed_cases:
             options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
             once = replace(request, options=options)
-        seen, state = _once(once, work, progress, stays)
+        seen, state = _run_once(once, work, progress, stays)
         seconds += seen.seconds or 0.0
         seen = replace(seen, seconds=round(seconds, 4))
         failed = next(
@@ -167,13 +167,13 @@ class Prover:
                 return ProofResult(failure=started.detail)
         else:
             self._request_number += 1
-            _ask(room, self._request_number, proof)
+            _send_request(room, self._request_number, proof)
         assert self._running is not None
         done = room / f"done-{self._request_number}"
         ending = watch_process(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
         )
-        result = _left(ProofResult, room / "result.json")
+        result = _read_answer(ProofResult, room / "result.json")
         if ending is None and result is not None:
             return result
         state, running = state_in(room), self._running
@@ -182,7 +182,7 @@ class Prover:
         if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
             return result
         ending = ending or Ending("no answer was left", "error")
-        return replace(result or ProofResult(), failure=_why(state, with_detail(ending, running)))
+        return replace(result or ProofResult(), failure=_explain_ending(state, with_detail(ending, running)))
 
     def _end(self) -> None:
         if self._running is not None:
@@ -210,7 +210,7 @@ def bench(
     if wanted.kind in TIMING:
         request = replace(request, server=None)
     work = replace(_work(request, os.path.realpath(request.root)), bench=wanted)
-    answer, state, ending = _answered(BenchAnswer, request, work, progress)
+    answer, state, ending = _run_worker(BenchAnswer, request, work, progress)
     found = answer or BenchAnswer(wanted.kind)
     if dropped := sorted(name for name in os.environ if name.startswith(DROPPED_IN_A_BENCH)):
         words = f"not passed on, since what it makes torch write would be timed: {', '.join(dropped)}"
@@ -219,11 +219,11 @@ def bench(
     if answer is not None and (answer.failure or (ending.code == 0 and done)):
         return found
     if ending.limit and ending.reason != "timeout":
-        return replace(found, failure=_why(state, ending))
-    return ended_early(found, state, _why(state, ending), late=ending.limit)
+        return replace(found, failure=_explain_ending(state, ending))
+    return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
 
 
-def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
+def _send_request(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
     """Send one more request to a process that stays."""
     (room / "result.json").unlink(missing_ok=True)
     write_json(str(room / f"request-{number}.json"), wanted)
@@ -312,17 +312,17 @@ class StayingWorker:
         assert self._running is not None
         room, running = Path(self._folder.name), self._running
         self._request_number += 1
-        _ask(room, self._request_number, wanted)
+        _send_request(room, self._request_number, wanted)
         limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
         done = room / f"done-{self._request_number}"
         ending = watch_process(running.process, limited, room, running.mark, progress, done.exists)
-        found = _left(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
+        found = _read_answer(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
         if ending is None:
             return found
         state = state_in(room)
         self._end()
         ending = with_detail(ending, running)
-        return ended_early(found, state, _why(state, ending), late=ending.limit)
+        return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
 
     def close(self) -> None:
         """End the process, if there is one, and remove its folder."""
@@ -337,7 +337,7 @@ class StayingWorker:
             end_process(running)
 
 
-def _answered(
+def _run_worker(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
     """Run one worker from start to end. Return the answer that it left, its state, and how it ended."""
@@ -346,11 +346,11 @@ def _answered(
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
         ending = run_process(request, work.root, room, progress, work.bench is not None)
-        answer = _left(kind, room / "result.json")
+        answer = _read_answer(kind, room / "result.json")
         return answer, state_in(room), ending
 
 
-def _why(state: State | None, ending: Ending) -> str:
+def _explain_ending(state: State | None, ending: Ending) -> str:
     """Explain in one line why a process did not give a complete answer."""
     stages = state.observation.stages if state is not None else ()
     why = next((stage.detail for stage in stages if stage.state == "fail"), "")
@@ -364,7 +364,7 @@ def _case_of(failed: Stage, state: State) -> str | None:
     return state.case if failed.stage == state.doing else dict(state.failed_cases).get(failed.stage)
 
 
-def _once(
+def _run_once(
     request: RunRequest,
     work: Work,
     progress: Callable[[Progress], None],
@@ -424,7 +424,7 @@ def _work(request: RunRequest, root: str) -> Work:
     )
 
 
-def _left(kind: type[_T], path: Path) -> _T | None:
+def _read_answer(kind: type[_T], path: Path) -> _T | None:
     """Read the answer that a worker left at `path`; None if there is none."""
     with contextlib.suppress(*NOT_OURS):
         return read_json(kind, str(path))

@@ -142,7 +142,7 @@ def run_process(
 def start_process(request: RunRequest, root: str, room: Path, benched: bool = False) -> Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
-    environment = _environment(request, _dropped(benched))
+    environment = _environment(request, _dropped_prefixes(benched))
     process: _Process | None = None
     if request.server is not None and is_plain(request):
         process = request.server.start(
@@ -190,7 +190,7 @@ def watch_process(
         warnings = ("the memory limit is not watched: this system has no /proc",)
 
     def ended(detail: str, reason: StageReason) -> Ending:
-        _ask_where(process, request, mark)
+        _request_position(process, request, mark)
         return Ending(detail, reason, limit=True, warnings=warnings)
 
     while True:
@@ -239,7 +239,7 @@ def with_detail(ending: Ending, running: Running) -> Ending:
     if ending.limit:
         return ending
     output = bytes(running.tail).decode("utf-8", "replace")
-    detail, reason = _by_itself(running.process.wait(), output)
+    detail, reason = _describe_exit(running.process.wait(), output)
     rank, code = first_dead(output) or (0, 0)
     dead = rank if code < 0 else None
     return replace(ending, detail=detail, reason=reason, dead=dead, exits=exits_in(output))
@@ -251,7 +251,7 @@ def open_server(request: RunRequest, root: str, benched: bool = False) -> Ending
     options = request.options
     if request.server is not None and is_plain(request):
         python = interpreter(request, root)
-        request.server.open(python, _environment(request, _dropped(benched)), options.timeout)
+        request.server.open(python, _environment(request, _dropped_prefixes(benched)), options.timeout)
     if time.monotonic() - began >= options.timeout:
         words = f"no answer within {round(options.timeout, 1):g} s, while torch is imported"
         return Ending(words, "timeout", limit=True)
@@ -269,7 +269,7 @@ def interpreter(request: RunRequest, root: str) -> str:
     return os.path.join(root, python) if os.path.dirname(python) else python
 
 
-def _dropped(benched: bool) -> tuple[str, ...]:
+def _dropped_prefixes(benched: bool) -> tuple[str, ...]:
     return DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES
 
 
@@ -312,10 +312,10 @@ def _drain(pipe: IO[bytes], tail: bytearray) -> None:
             del tail[:-TAIL]
 
 
-def _ask_where(process: _Process, request: RunRequest, mark: str) -> None:
+def _request_position(process: _Process, request: RunRequest, mark: str) -> None:
     """Have the worker report where it is. If it is too deep in foreign code to answer, do not wait for it."""
     if hasattr(signal, "SIGUSR1"):
-        below = [pid for pid in _marked(mark) if pid != process.pid]
+        below = [pid for pid in _marked_processes(mark) if pid != process.pid]
         # Behind a launcher the worker is one of these; the others die of the signal a moment before their time.
         for pid in below if request.options.launcher or request.options.processes else [process.pid]:
             with contextlib.suppress(OSError):
@@ -324,7 +324,7 @@ def _ask_where(process: _Process, request: RunRequest, mark: str) -> None:
             process.wait(GRACE)
 
 
-def _marked(mark: str) -> Iterator[int]:
+def _marked_processes(mark: str) -> Iterator[int]:
     """Return every live process that carries the mark of this run: in its environment, or as its name if it is a copy."""
     wanted, name = f"{MARK}={mark}".encode(), mark[:NAME_LENGTH].encode()
     for entry in Path("/proc").glob("[0-9]*"):
@@ -337,7 +337,7 @@ def resident_bytes(mark: str, leader: int) -> int:
     """Return the resident memory of the run's processes: those in the group of the leader and those with the mark."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = 0
-    for pid in {leader, *_marked(mark)}:
+    for pid in {leader, *_marked_processes(mark)}:
         with contextlib.suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
     return total
@@ -351,7 +351,7 @@ def _kill(process: _Process, mark: str) -> None:
     else:
         process.kill()
     for _ in range(3):
-        left = [pid for pid in _marked(mark) if pid != process.pid]
+        left = [pid for pid in _marked_processes(mark) if pid != process.pid]
         if not left:
             return
         for pid in left:
@@ -364,7 +364,7 @@ LOG_LINE = re.compile(r"[VDIWEC]\d{4} \d\d:\d\d:\d\d")
 """Prefix of lines that torch logs: `W1129 20:51:16.816000 ...`. They do not explain why a process ended."""
 
 
-def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
+def _describe_exit(code: int, output: str) -> tuple[str, StageReason]:
     """Describe how a worker ended that was not ended from outside, in one line and as a reason code."""
     if code < 0:
         return f"the process died by {signal_name(-code)}", "crash"

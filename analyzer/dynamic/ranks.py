@@ -151,7 +151,7 @@ def together(
     """
     others = [each.state.observation for each in left[1:] if each.state is not None]
     for other in others:
-        seen = _with(seen, other)
+        seen = _join_findings(seen, other)
     hooks = dict.fromkeys(_frame(site) for site in seen.break_sites if is_fsdp_hook(site))
     shared = next(
         (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel),
@@ -168,7 +168,7 @@ def together(
     return replace(seen, parallel=replace(shared, ranks=ranks, differences=differences, hooks=tuple(hooks)))
 
 
-def _with(seen: Observation, other: Observation) -> Observation:
+def _join_findings(seen: Observation, other: Observation) -> Observation:
     """Add the findings that only another rank has to those of the first one."""
     sites = {(site.path, site.line, site.case) for site in seen.break_sites}
     frames = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
@@ -297,14 +297,14 @@ def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
         numbers = {len(graphs) for graphs in by_rank}
         for index in range(max(numbers) if whole else min(numbers)):
             graphs = [each[index].operations if index < len(each) else None for each in by_rank]
-            if (difference := _in_one(graphs, index + 1, case, left)) is not None:
+            if (difference := _first_difference(graphs, index + 1, case, left)) is not None:
                 found.append(difference)
                 if len(numbers) > 1:
                     break  # from here on one rank's next graph is another's last
     return tuple(found[:MANY])
 
 
-def _in_one(
+def _first_difference(
     graphs: Sequence[tuple[RankOperation, ...] | None],
     number: int,
     case: str | None,
@@ -334,10 +334,10 @@ def _in_one(
         shown.append(RankSide(each.rank, words, operation.place if operation is not None else None))
     sent = [[operation.text for operation in graph or () if operation.collective] for graph in graphs]
     apart = any(each != sent[0] for each in sent)
-    return RankDifference(number, case, apart, tuple(shown), _odd_one(graphs, at, shown))
+    return RankDifference(number, case, apart, tuple(shown), _blamed_line(graphs, at, shown))
 
 
-def _odd_one(
+def _blamed_line(
     graphs: Sequence[tuple[RankOperation, ...] | None], at: int, shown: Sequence[RankSide]
 ) -> Frame | None:
     """Return the line to blame: of the rank that continues later like another rank, or that continues if the others

@@ -123,13 +123,13 @@ class Schedule:
             return None
         self.announce(Progress("bench", f"bench: {words}", left=max(self.left(), 0.0)))
         began = time.monotonic()
-        answer = self.run(request, max(self.left(), LEAST) + more, self._passed_on)
+        answer = self.run(request, max(self.left(), LEAST) + more, self._report_progress)
         self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
         self.ends += more
         self.done.append(BenchProcess(request, answer, purpose))
         return answer
 
-    def _passed_on(self, now: Progress) -> None:
+    def _report_progress(self, now: Progress) -> None:
         """Report the progress of a process, with the time that is left of the whole budget."""
         self.progress(dataclasses.replace(now, stage="bench", left=max(self.left(), 0.0)))
 

@@ -88,8 +88,8 @@ def user_stack(
 def break_sites(record: Record, names: Naming, case: str | None) -> tuple[BreakSite, ...]:
     """Return distinct sites in order of their first event; `hits` counts the events of this record."""
     sites: dict[tuple[str, int], BreakSite] = {}
-    found = [_logged(event, names, case) for event in record.breaks]
-    found += [_unlogged(event, names, case) for event in record.skips]
+    found = [_logged_site(event, names, case) for event in record.breaks]
+    found += [_unlogged_site(event, names, case) for event in record.skips]
     for site in found:
         if site is None:
             continue
@@ -100,7 +100,7 @@ def break_sites(record: Record, names: Naming, case: str | None) -> tuple[BreakS
 
 def refusal(error: BaseException, names: Naming) -> BreakSite | None:
     """Return the break that compiled code raised if breaks are refused; None if the error names no place."""
-    return _logged(BreakEvent(str(error), None, False, False), names, None)
+    return _logged_site(BreakEvent(str(error), None, False, False), names, None)
 
 
 def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
@@ -138,7 +138,7 @@ def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame
     return None if inside_torch and any(text in event.text for text in DDP_OWN) else found
 
 
-def _logged(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | None:
+def _logged_site(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | None:
     found = broken_at(event, names)
     if found is None:
         return None
@@ -210,7 +210,7 @@ def reason_line(message: str) -> str:
     return words[0] if words else "graph break"
 
 
-def _unlogged(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
+def _unlogged_site(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
     """Return a site at the `def` of a frame that Dynamo gave up without a log message (a generator, the recompile
     limit)."""
     place = event.place

@@ -315,7 +315,7 @@ def equal_values(one: Any, other: Any) -> bool:
         return bool(one.is_meta and other.is_meta)
     if one.is_nested:
         return equal_values(one.values(), other.values())
-    one, other = _as_strided(one), _as_strided(other)
+    one, other = _to_dense(one), _to_dense(other)
     if torch.equal(one, other):
         return True
     left, right = _real(one.detach()), _real(other.detach())
@@ -384,7 +384,7 @@ def _in_wide_dtype(
     """Run both sides in a wide dtype. Return None and the reason if eager code does not run in one."""
     with contextlib.ExitStack() as stack:
         try:
-            wide = stack.enter_context(_widened(context, calls))
+            wide = stack.enter_context(_widen_models(context, calls))
             dtype, narrow, model_of = wide.dtype, wide.narrow, wide.model_of
             stack.enter_context(call_in(context, dtype))
 
@@ -427,7 +427,7 @@ class _Widened:
 
 
 @contextlib.contextmanager
-def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
+def _widen_models(context: Context, calls: Calls) -> Iterator[_Widened]:
     """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
     NotWideError if there is none."""
     build = calls.build or context.build
@@ -476,7 +476,7 @@ def _by_wide(
             calls,
             f"in {_name(wide.dtype)} the output has a different structure",
         )
-    moved = functools.cache(lambda: [] if context.work.options.processes else _moved(context, calls))
+    moved = functools.cache(lambda: [] if context.work.options.processes else _run_rerounded(context, calls))
     return judge_by_wide(expected, actual, unequal, wide, moved, fused=calls.fused)
 
 
@@ -519,8 +519,8 @@ def judge_by_wide(
             if text:
                 mistakes.append(f"{label}: {text}")
             continue
-        one, other, exact = map(_as_strided, (one, other, exact))
-        again = None if again is None else _as_strided(again)
+        one, other, exact = map(_to_dense, (one, other, exact))
+        again = None if again is None else _to_dense(again)
         if text := _not_finite(one, other, exact):
             mistakes.append(f"{label}: {text}")
             continue
@@ -530,11 +530,11 @@ def judge_by_wide(
         floor = floors.get(kind_of(label), 0.0)
         compared = _figures(label, one, other, exact, again, wide, floor)
         values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
-        own = [_as_strided(each.leaves[at][1]) for each in _alike(moved, expected, compared, values)]
+        own = [_to_dense(each.leaves[at][1]) for each in _reroundings(moved, expected, compared, values)]
         size = _size(exact, one, floor)
         spread = max((_distance(one, each) / size for each in own), default=None)
         flips = spread is not None and _is_bulk_as_precise(one, other, exact)
-        text = _beyond(compared, one.dtype, values, wide, fused, spread, flips)
+        text = _explain_excess(compared, one.dtype, values, wide, fused, spread, flips)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
         if text:
@@ -557,7 +557,7 @@ def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
     return 2 * int((wrong & flips).sum()) >= int(wrong.sum())
 
 
-def _as_strided(value: Any) -> torch.Tensor:
+def _to_dense(value: Any) -> torch.Tensor:
     """Convert a number or a tensor of any layout that can be compared to a dense tensor."""
     # The default device may be another one.
     tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, device="cpu")
@@ -593,7 +593,7 @@ def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
     return max(_rms(exact), _rms(one), floor) or 1.0
 
 
-def _alike(
+def _reroundings(
     moved: Callable[[], Sequence[Outcome]], expected: Outcome, compared: Compared, values: int
 ) -> list[Outcome]:
     """Return outcomes of eager code under different rounding if they are needed: if the wide result is no measure of
@@ -603,7 +603,7 @@ def _alike(
     return [each for each in moved() if labels_of(each) == labels_of(expected)] if needed else []
 
 
-def _beyond(
+def _explain_excess(
     compared: Compared,
     dtype: torch.dtype,
     values: int,
@@ -708,7 +708,7 @@ def _root_mean_square(parts: Iterator[torch.Tensor], count: int) -> float:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    dense = _as_strided(tensor)
+    dense = _to_dense(tensor)
     if dense.layout != torch.strided or dense.is_quantized:
         return torch.zeros(0, device=dense.device)
     return _real(dense).reshape(-1)
@@ -729,12 +729,12 @@ def _floors(outcome: Outcome) -> dict[str, float]:
 # By eager code alone
 
 
-def _moved(context: Context, calls: Calls) -> list[Outcome]:
+def _run_rerounded(context: Context, calls: Calls) -> list[Outcome]:
     """Return outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
     found = []
     for seed in range(MOVES):
         with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
-            model = _own(calls.build or context.build)
+            model = _build_unshared(calls.build or context.build)
             owner = getattr(model, "__self__", model)
             if isinstance(owner, nn.Module):
                 moved_by_rounding(tensors_of(owner), seed)
@@ -748,7 +748,7 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
     return found
 
 
-def _own(build: Callable[[], Any]) -> Any:
+def _build_unshared(build: Callable[[], Any]) -> Any:
     """Build a model that shares its parameters with no other model."""
     model = build()
     try:
@@ -761,7 +761,7 @@ def _by_sensitivity(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, why: str
 ) -> Agreement:
     """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
-    moved = [each for each in _moved(context, calls) if labels_of(each) == labels_of(expected)]
+    moved = [each for each in _run_rerounded(context, calls) if labels_of(each) == labels_of(expected)]
     floors = _floors(expected)
     worst: Compared | None = None
     mistakes: list[str] = []
@@ -774,7 +774,7 @@ def _by_sensitivity(
             if found.text and not found.unsure:
                 mistakes.append(f"{label}: {found.text}")
             continue
-        one, other, *own = map(_as_strided, (one, other, *own))
+        one, other, *own = map(_to_dense, (one, other, *own))
         if text := _not_finite(one, other):
             mistakes.append(f"{label}: {text}")
             continue
@@ -804,7 +804,7 @@ def _repeats_differ_alike(
         one, other = expected.leaves[at][1], actual.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return False
-        one, other = _as_strided(one), _as_strided(other)
+        one, other = _to_dense(one), _to_dense(other)
         return not _not_finite(one, other) and _distance(one, other) <= REPEATED * _rms(one)
 
     if distributed.on_any(not all(map(is_small, unequal)), context.work):
@@ -815,7 +815,7 @@ def _repeats_differ_alike(
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return False
         for at in unequal:
-            apart = _apart(expected, again, at)
+            apart = _distances(expected, again, at)
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
         if distributed.on_any(not all(bool(each.any()) for each in noise.values()), context.work):
             return (
@@ -823,7 +823,7 @@ def _repeats_differ_alike(
             )
 
     def is_noise(at: int) -> bool:
-        apart, of_eager = _apart(expected, actual, at), noise[at]
+        apart, of_eager = _distances(expected, actual, at), noise[at]
         whole = _rms(of_eager)
         is_far = apart > torch.maximum(8 * of_eager, REPEATED * _flat(expected.leaves[at][1]).abs())
         few = int(is_far.sum()) <= RARE * is_far.numel() and not bool((is_far & (apart > 8 * whole)).any())
@@ -832,7 +832,7 @@ def _repeats_differ_alike(
     return not distributed.on_any(not all(map(is_noise, unequal)), context.work)
 
 
-def _apart(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
+def _distances(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
     """Return the absolute differences between the elements of a leaf."""
     return (_flat(one.leaves[at][1]) - _flat(other.leaves[at][1])).abs()
 
@@ -864,7 +864,7 @@ def _unless_unsteady(
     samples = {
         label: [value]
         for label, value in expected.leaves
-        if any(_is_of(text, label) for text in found.differences)
+        if any(_has_label(text, label) for text in found.differences)
     }
     for left in reversed(range(REPEATS)):
         for label, value in again.leaves:
@@ -880,7 +880,9 @@ def _unless_unsteady(
         again = _eager_again(context, calls)
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return replace(found, verdict="not_comparable")
-    steady = tuple(text for text in found.differences if not any(_is_of(text, label) for label in unsteady))
+    steady = tuple(
+        text for text in found.differences if not any(_has_label(text, label) for label in unsteady)
+    )
     if not unsteady or not found.differences:
         return found
     if steady:
@@ -904,6 +906,6 @@ def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
     return spread >= UNSTEADY * _distance(one, other)
 
 
-def _is_of(difference: str, label: str) -> bool:
+def _has_label(difference: str, label: str) -> bool:
     """Return whether a difference is that of the leaf with this label."""
     return difference.startswith((f"{label}: ", f"{label} differs ", f"{label} is "))

@@ -128,18 +128,18 @@ def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
     """Return the library's package, and a function that builds the model. Raises what the import raises, and RunError."""
     model = LibraryModel.parse(text)
     if model is None:
-        return _of_expression(text)
+        return _from_expression(text)
     if model.library == LIGHTNING:
-        return _of_lightning(model.name, work)
+        return _from_lightning(model.name, work)
     package = importlib.import_module(model.package)
     if model.library == "timm":
         return package, lambda: package.create_model(model.name, pretrained=False, **_values(work))
     if model.library == "torchvision":
-        return package, lambda: _of_torchvision(package, model.name, _values(work))
+        return package, lambda: _from_torchvision(package, model.name, _values(work))
     if model.library == "diffusers":
         kind = getattr(package, model.name, None) or _class_of(work)
-        return package, lambda: _of_diffusers(kind, work)
-    build = functools.partial(_of_transformers, package, model.name, work)
+        return package, lambda: _from_diffusers(kind, work)
+    build = functools.partial(_from_transformers, package, model.name, work)
     setattr(build, BUILT_IN_DTYPE, True)
     return package, build
 
@@ -148,7 +148,7 @@ def inputs_of(model: Any, work: Work) -> LibraryInputs | None:
     """Return the first inputs defined by the library that the model accepts; None if there are none."""
     if not isinstance(model, torch.nn.Module):
         return None
-    for found in _proposed(model, work):
+    for found in _propose_inputs(model, work):
         if _takes(model, found, work):
             return found
     return None
@@ -167,7 +167,7 @@ def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
     return True
 
 
-def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
+def _propose_inputs(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
     """Yield inputs by the package of the model's class, so that the model of an expression gets the same as a named
     one."""
     package = type(model).__module__.partition(".")[0]
@@ -237,7 +237,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: list[str], where: str) -> N
 # torchvision and timm
 
 
-def _of_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
+def _from_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
     builder = package.models.get_model_builder(name)
     # The backbone of a detector has weights of its own, which it would fetch.
     none = {
@@ -272,7 +272,7 @@ def _inputs_of_timm(model: torch.nn.Module) -> Iterator[LibraryInputs]:
 # diffusers
 
 
-def _of_diffusers(kind: Any, work: Work) -> Any:
+def _from_diffusers(kind: Any, work: Work) -> Any:
     parameters = inspect.signature(kind.__init__).parameters
     given = _values(work)
     _refuse_unknown(given, list(parameters), kind.__name__)
@@ -317,7 +317,7 @@ def _inputs_of_diffusers(model: Any) -> Iterator[LibraryInputs]:
 # transformers
 
 
-def _of_transformers(package: Any, name: str, work: Work) -> Any:
+def _from_transformers(package: Any, name: str, work: Work) -> Any:
     """Return the target's class with a configuration: that of its class, or of the named repository."""
     target = Target.parse(work.target)
     known = name in package.CONFIG_MAPPING or (name.isidentifier() and hasattr(package, name))
@@ -334,7 +334,7 @@ def _of_transformers(package: Any, name: str, work: Work) -> Any:
     _refuse_unknown(given, [*config.to_dict(), *config.attribute_map], type(config).__name__)
     changed |= {config.attribute_map.get(key, key): value for key, value in given.items()}
     if changed:
-        config = type(config)(**({} if known else _cut(config, changed)), **changed)
+        config = type(config)(**({} if known else _shorten_lists(config, changed)), **changed)
     with default_dtype(dtype_of(work.options.dtype) if work.options.dtype else None):
         return kind(config)
 
@@ -362,7 +362,7 @@ def _smaller(config: Any) -> dict[str, Any]:
     return changed
 
 
-def _cut(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_lists(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the other fields of a configuration; a list with one entry per layer is cut to the number of layers."""
     rest = {name: value for name, value in config.to_dict().items() if name not in changed}
     for name in LAYERS:
@@ -519,7 +519,7 @@ def _static_cache(model: Any, length: int) -> Any:
 # Lightning
 
 
-def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
+def _from_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
     """Return the module's file, and a function that builds the model; in training mode a call of that model is its
     `training_step`."""
     target = Target.parse(text)
@@ -563,7 +563,7 @@ def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInput
         except Exception as error:  # whatever it lacks, such as data to be fetched: another may have it
             failures.append(f"{label}: {type(error).__name__}: {error}")
         else:
-            yield from _of_batch(batch, f"the first batch of {label}", training)
+            yield from _inputs_from_batch(batch, f"the first batch of {label}", training)
     if training:
         why = "; ".join(failures) or "no data module stands beside it that is made of nothing"
         raise RunError(
@@ -571,7 +571,7 @@ def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInput
         )
 
 
-def _of_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
+def _inputs_from_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
     """Yield the batch with its number, as a step takes it; for a forward the batch, or its first items."""
     if training:
         yield LibraryInputs(lambda: ((batch, 0), {}), f"{where}, to training_step")
@@ -609,7 +609,7 @@ def _overrides(kind: type, method: str) -> bool:
 # Expressions
 
 
-def _of_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
+def _from_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
     """Import the modules that an expression names. It is evaluated again for every model."""
     tree = ast.parse(text, mode="eval")
     scope: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, 
         (name, attribute, True)
         for name, module in model.named_modules()
         for attribute, function in _methods(type(module))
-        if _around(function, path, line)
+        if _innermost_function(function, path, line)
     ]
     yield from methods
     if methods:
@@ -63,7 +63,7 @@ def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, 
         for attribute, function in scope.items():
             # Dynamo adds the code that it makes of a function to its globals
             plain = isinstance(function, types.FunctionType) and function.__name__ == attribute
-            if plain and _around(function, path, line):
+            if plain and _innermost_function(function, path, line):
                 yield name, attribute, False
                 return
 
@@ -80,7 +80,7 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
-def _around(function: Any, path: str, line: int) -> bool:
+def _innermost_function(function: Any, path: str, line: int) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or os.path.realpath(code.co_filename) != path:
         return False

@@ -93,10 +93,10 @@ def spreading(context: Context) -> Spread:
     """
     work = context.work
     if work.options.parallel == "fsdp":
-        return lambda model: _sharded(model, work)
+        return lambda model: _shard(model, work)
     if work.options.parallel == "tp":
         given = named(work.options.tp_plan, "--tp-plan", work) if work.options.tp_plan else None
-        return lambda model: _parallelised(model, given, context)
+        return lambda model: _parallelise(model, given, context)
     return lambda model: model
 
 
@@ -121,7 +121,7 @@ def blocks_of(model: nn.Module) -> tuple[str, ...]:
     return ()
 
 
-def _sharded(model: Any, work: Work) -> Any:
+def _shard(model: Any, work: Work) -> Any:
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     if not isinstance(model, nn.Module):
@@ -134,7 +134,7 @@ def _sharded(model: Any, work: Work) -> Any:
     return fully_shard(model, mesh=mesh)
 
 
-def _parallelised(model: Any, given: Any, context: Context) -> Any:
+def _parallelise(model: Any, given: Any, context: Context) -> Any:
     from torch.distributed.tensor.parallel import parallelize_module
 
     work = context.work
@@ -216,7 +216,7 @@ def wrapped(model: Any, work: Work) -> Any:
 
     Gradients are not reduced: calls follow each other without a backward, which its reducer does not support.
     """
-    if not work.options.processes or not isinstance(model, nn.Module) or _unwrapped(model, work):
+    if not work.options.processes or not isinstance(model, nn.Module) or _reason_not_wrapped(model, work):
         return model
     device = torch.device(work.options.device)
     found = nn.parallel.DistributedDataParallel(
@@ -226,7 +226,7 @@ def wrapped(model: Any, work: Work) -> Any:
     return found
 
 
-def _unwrapped(model: Any, work: Work) -> str:
+def _reason_not_wrapped(model: Any, work: Work) -> str:
     """Return why the model is not wrapped in DistributedDataParallel; empty if it is."""
     if not isinstance(model, nn.Module):
         return "a function"
@@ -290,7 +290,7 @@ def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | 
     """Return the reported values of the group, and of DistributedDataParallel."""
     if not work.options.processes:
         return None
-    reason = _unwrapped(model, work)
+    reason = _reason_not_wrapped(model, work)
     is_ddp = isinstance(model, nn.Module) and _has_ddp(model)
     return Ddp(
         distributed.get_world_size(),

@@ -211,7 +211,7 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     log = TrainingLog(context)
     log.begin("loss")
     if not context.eager_steps:
-        context.eager_steps = [_tried(eager_step, context, case) for case in context.cases]
+        context.eager_steps = [_result_or_exception(eager_step, context, case) for case in context.cases]
     expected: list[Trained] = []
     for step in context.eager_steps:
         if isinstance(step, NotTrainedError):
@@ -228,7 +228,7 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     log.begin("gradients")
     if not context.compiled_steps:
         context.compiled_steps = [
-            _tried(compiled_step, context, case, step)
+            _result_or_exception(compiled_step, context, case, step)
             for case, step in zip(context.cases, expected, strict=True)
         ]
     gradients = buffers = 0
@@ -250,7 +250,7 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     return "pass", detail, None
 
 
-def _tried(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception:
+def _result_or_exception(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception:
     """Return the result of `make`, or the exception that it raises."""
     try:
         return make(*arguments)

@@ -85,7 +85,7 @@ def observe_live(
     and Dynamo's caches are empty afterwards. Errors are recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
-    value = _uncompiled(value)
+    value = _unwrap_compiled(value)
     device = _device_of(value, cases)
     options = dataclasses.replace(options, device=device)
     work = Work(name or _name(value), options, root, own_packages)
@@ -108,7 +108,7 @@ def observe_live(
         cases=tuple(cases),
     )
     quiet = _silent() if as_a_target else contextlib.nullcontext()
-    with _undisturbed(), reached.put_back(value), quiet:
+    with _isolated_state(), reached.put_back(value), quiet:
         failure = pipeline.run(context)
         cause = failure.__cause__ if failure else None
         if not isinstance(cause, (Exception, SystemExit, type(None))):
@@ -116,7 +116,7 @@ def observe_live(
     return journal.observation
 
 
-def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
+def _unwrap_compiled(value: Callable[..., Any]) -> Callable[..., Any]:
     """Return the object that was passed to `torch.compile`. Raises TcreadyError for TorchScript."""
     value = dynamo.uncompiled(value)
     if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
@@ -170,13 +170,13 @@ class Measuring:
             watches_lines=False,
             build=functools.partial(_copied_or_refused, self.value, mode, name),
             build_as=lambda mode, _seed: _copied_or_refused(self.value, mode, name),
-            draw=self._drawn,
+            draw=self._draw_inputs,
             cases=self.cases,
         )
-        with _undisturbed(), reached.put_back(self.value), _silent():
+        with _isolated_state(), reached.put_back(self.value), _silent():
             process.run(context, request, room)
 
-    def _drawn(self, seed: int) -> tuple[Case, ...]:
+    def _draw_inputs(self, seed: int) -> tuple[Case, ...]:
         """Return the given inputs; for any seed but the first, with other values."""
         if seed == SEED_BUILD:
             return self.cases
@@ -208,7 +208,7 @@ def measuring(
 
     Raises TcreadyError for TorchScript.
     """
-    value = _uncompiled(value)
+    value = _unwrap_compiled(value)
     device = _device_of(value, cases)
     work = Work(name, dataclasses.replace(options, device=device), root, own_packages)
     names = _Names(root, own_packages, folders=own_folders)
@@ -238,13 +238,13 @@ def _silent() -> Iterator[None]:
 
 
 def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Callable[..., Any]:
-    """Copy as `_copied` does. Raises RunError with the name of the attribute if an attribute of a module cannot be
+    """Copy as `_copy_value` does. Raises RunError with the name of the attribute if an attribute of a module cannot be
     copied."""
     try:
-        return _copied(value, mode, {})
+        return _copy_value(value, mode, {})
     except Exception as error:
         for owner in _owners(value):
-            for path, why in _uncopied(owner):
+            for path, why in _find_uncopiable(owner):
                 again = f", or check the class in its file: `tcready check {name}`" if ".py::" in name else ""
                 raise RunError(
                     f"the model is copied, so that yours stays as it is, and its attribute {path} cannot be: {why}; "
@@ -253,7 +253,7 @@ def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Call
         raise
 
 
-def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
+def _find_uncopiable(model: nn.Module) -> Iterator[tuple[str, str]]:
     """Yield each attribute that cannot be copied, with the reason."""
     for name, module in model.named_modules():
         for key, value in vars(module).items():
@@ -271,7 +271,7 @@ def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
                     yield path, one_line(error, "")
 
 
-def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
+def _copy_value(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
     """Copy a module, the module that a method is bound to, or those in a partial, in its mode; return anything else
     unchanged. `known` is the memo of `copy.deepcopy`: copies share what their originals share."""
     if isinstance(value, functools.partial):
@@ -280,13 +280,13 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
             if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
                 # a backward would reach the tensors that it was computed from
                 return leaf.detach().clone().requires_grad_()
-            return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
+            return _copy_value(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
 
         args, kwargs = pytree.tree_map(part, (value.args, value.keywords))
-        return functools.partial(_copied(value.func, mode, known), *args, **kwargs)
+        return functools.partial(_copy_value(value.func, mode, known), *args, **kwargs)
     owner = getattr(value, "__self__", None)
     if isinstance(owner, nn.Module):
-        method: Callable[..., Any] = getattr(_copied(owner, mode, known), value.__name__)
+        method: Callable[..., Any] = getattr(_copy_value(owner, mode, known), value.__name__)
         return method
     if not isinstance(value, nn.Module):
         return value
@@ -320,7 +320,7 @@ def _device_of(value: Any, cases: Sequence[Case]) -> str:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _isolated_state() -> Iterator[None]:
     """Run the code inside with default settings, and restore the settings of the process afterwards."""
     states = random.getstate(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None

@@ -190,7 +190,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
         with meta_build.constructing(work):
             args, kwargs = _init_arguments(init)
-            model = _constructed(value, args, kwargs)
+            model = _construct(value, args, kwargs)
     elif callable(value):
         with meta_build.constructing(work):
             model = value if takes_inputs(value) else value()
@@ -233,7 +233,7 @@ def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
     return make(), failure
 
 
-def _constructed(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
+def _construct(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
     """Construct an object of the class. Raises NoInputsError if required arguments of the constructor are missing."""
     try:
         return cls(*args, **kwargs)
@@ -373,7 +373,8 @@ def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
     names = [case.name for case in found if case.name]
     if not isinstance(given, Mapping):
         raise RunError(
-            f"items is {_shown(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping for each case"
+            f"items is {_format_value(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping"
+            " for each case"
         )
     if not all(isinstance(each, (Mapping, Items)) for each in given.values()):
         item = _item(given, "items")
@@ -395,13 +396,13 @@ def _item(given: Mapping[str, Any] | Items, where: str) -> Items:
         raise RunError(f"{where}: the keys are {keys}: expected unit and count")
     unit, count = given["unit"], given["count"]
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable() or len(unit) > LONGEST_UNIT:
-        raise RunError(f"{where}: the unit is {_shown(unit)}: expected a short text such as 'tokens'")
+        raise RunError(f"{where}: the unit is {_format_value(unit)}: expected a short text such as 'tokens'")
     if isinstance(count, bool) or not isinstance(count, (int, float)) or not 0 < count < float("inf"):
-        raise RunError(f"{where}: the count is {_shown(count)}: expected a number above 0")
+        raise RunError(f"{where}: the count is {_format_value(count)}: expected a number above 0")
     return Items(unit.strip(), float(count), f"{unit.strip()}: {count:,}, given with the inputs")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a number or text as Python writes it; for anything else its type, because the text of a tensor has several
     lines."""
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -475,7 +476,7 @@ def inputs_of(
     `sizes` it is called once with each of them, which gives named cases.
     """
     if value is not None:
-        return _called(value, "--inputs", seed, sizes), "--inputs"
+        return _call_provider(value, "--inputs", seed, sizes), "--inputs"
     if convention is None:
         raise NoInputsError(
             "no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()"
@@ -484,13 +485,13 @@ def inputs_of(
         give = getattr(module, convention.inputs)
     else:
         give = getattr(built(), convention.inputs, None)
-    found = _called(give, convention.label, seed, sizes)
+    found = _call_provider(give, convention.label, seed, sizes)
     if found is None:
         raise RunError(f"{convention.label}: it is None")
     return found, convention.label
 
 
-def _called(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
+def _call_provider(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
     """Return `give`, or its result if it is callable. Raises RunError if it does not take the sizes."""
     wanted = callable(give) and not isinstance(give, torch.Tensor)
     if not sizes:

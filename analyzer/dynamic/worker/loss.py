@@ -64,12 +64,12 @@ def loss_of(output: Any) -> Loss:
 
     Raises NotTrainedError if no tensor of the output carries a gradient.
     """
-    given = _given(output)
+    given = _own_loss(output)
     if given is not None:
         return Loss(
             f"output.{given[1]}" if given[0] == "attribute" else f"output[{given[1]!r}]", ((given,),), ()
         )
-    found = [(path, tensor) for path, tensor in _tensors(output, ()) if _carries(tensor)]
+    found = [(path, tensor) for path, tensor in _tensors(output, ()) if _carries_gradient(tensor)]
     if not found:
         raise NotTrainedError(
             "no tensor of the output requires grad: the forward runs without gradients, or detaches what it gives"
@@ -84,7 +84,7 @@ def loss_of(output: Any) -> Loss:
     return Loss(f"synthesised: mean of the output times a fixed random projection ({count})", paths, weights)
 
 
-def _given(output: Any) -> PathStep | None:
+def _own_loss(output: Any) -> PathStep | None:
     """Return the output's own loss: a scalar with a gradient, as an item or an attribute."""
     if isinstance(output, Mapping) and "loss" in output:
         return ("item", "loss") if _is_loss(output["loss"]) else None
@@ -94,10 +94,10 @@ def _given(output: Any) -> PathStep | None:
 
 
 def _is_loss(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.numel() == 1 and _carries(value)
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and _carries_gradient(value)
 
 
-def _carries(tensor: torch.Tensor) -> bool:
+def _carries_gradient(tensor: torch.Tensor) -> bool:
     """Return whether a loss can be computed from a tensor: strided, not empty, floating or complex, with a gradient."""
     return (
         tensor.requires_grad

@@ -53,13 +53,13 @@ class ModelStore:
     def build(self, mode: Mode, seed: int) -> Any:
         """Return a new model in a mode. Raises what building it raises."""
         if seed != SEED_BUILD or not self.copies:
-            return _in_mode(self._built(seed), mode)
+            return _in_mode(self._build_fresh(seed), mode)
         self._refresh()
         try:
             made = copied(self.original, share=self._share and mode == "infer")
         except Exception:  # an attribute that cannot be copied, such as a lock
             self.copies, self._original = False, None
-            made = self._built(seed)
+            made = self._build_fresh(seed)
         return _in_mode(made, mode)
 
     def keep(self, model: Any) -> None:
@@ -74,7 +74,7 @@ class ModelStore:
     def original(self) -> Any:
         """The model that is copied, built if there is none yet; it must not be called."""
         if self._original is None:
-            model = self._built(SEED_BUILD)
+            model = self._build_fresh(SEED_BUILD)
             self.keep(model)
             return model
         return self._original
@@ -100,9 +100,9 @@ class ModelStore:
         """Build the model anew if a call wrote to the parameters that it shares."""
         if self._share and self._original is not None and not _same(self._values, _values(self._original)):
             self._share = False
-            self.keep(self._built(SEED_BUILD))
+            self.keep(self._build_fresh(SEED_BUILD))
 
-    def _built(self, seed: int) -> Any:
+    def _build_fresh(self, seed: int) -> Any:
         device = self._device if self.device_failure is None else "cpu"
         model, failure = make_on(device, functools.partial(self._make, seed))
         self.device_failure = self.device_failure or failure

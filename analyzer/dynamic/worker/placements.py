@@ -123,11 +123,13 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
         for case, one, other in unequal:
             if (
                 found.difference is None
-                and not (agrees := judge(context, one, other, case_calls(context, case, _placing(code)))).ok
+                and not (
+                    agrees := judge(context, one, other, case_calls(context, case, _make_placing(code)))
+                ).ok
             ):
                 found.difference = agrees.text + case.label
         for each in found.unequal_random:
-            agrees = judge(context, each.eager, each.compiled, calls_of(context, each, _placing(code)))
+            agrees = judge(context, each.eager, each.compiled, calls_of(context, each, _make_placing(code)))
             if not agrees.ok:
                 found.difference = found.difference or agrees.text + each.case.label
     except Exception as error:
@@ -194,7 +196,7 @@ def _case(
     return outcome
 
 
-def _placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
+def _make_placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
     """Return a function that executes the lines of a placement on a model; by default its graphs run like eager code."""
     return lambda model: executed(code, model, backend)
 
@@ -217,22 +219,22 @@ def _step(context: Context, code: str, case: Case, expected: gradients.Trained, 
     The step goes through AOTAutograd. If that draws other random numbers than eager code, the gradients of the
     captured graphs are compared instead.
     """
-    placing = _placing(code, gradients.THROUGH_AOT)
+    placing = _make_placing(code, gradients.THROUGH_AOT)
     try:
-        actual = _trained(context, placing, case, expected)
+        actual = _train(context, placing, case, expected)
     except Exception as error:
         found.step_error = one_line(dynamo.inner_error(error), context.work.root)
         return
     if actual.random and compare(expected.output, actual.output).difference:
-        placing = _placing(code)
-        actual = _trained(context, placing, case, expected)
+        placing = _make_placing(code)
+        actual = _train(context, placing, case, expected)
     found.compared = found.compared or any(each is not None for each in expected.gradients.values())
     agrees = gradients.judge_step(context, case, expected, actual, placing)
     if agrees.verdict == "mistake":
         found.difference = f"{agrees.text}{case.label}"
 
 
-def _trained(
+def _train(
     context: Context, placing: Callable[[Any], Callable[..., Any]], case: Case, expected: gradients.Trained
 ) -> gradients.Trained:
     """Return the step of a new model that is compiled in this way."""

@@ -77,12 +77,12 @@ def chosen(placements: Sequence[Placement], times: SteadyTimes | None = None) ->
     sound = _sound(placements)
     if not sound:
         return None
-    alike = _alike(sound)
+    alike = _most_captured(sound)
     best = alike[0]
     for item in alike[1:]:
         if times.is_faster(item, best):
             best = item
-    whole = _whole(sound)
+    whole = _whole_model(sound)
     if whole is not None and times.is_slower(best, whole):
         best = whole
     out = [item for item in placements if not item.sound]
@@ -94,8 +94,8 @@ def worth_timing(placements: Sequence[Placement]) -> list[Placement]:
     sound = _sound(placements)
     if not sound:
         return []
-    whole = _whole(sound)
-    found = {item.code: item for item in [*_alike(sound), *([whole] if whole is not None else [])]}
+    whole = _whole_model(sound)
+    found = {item.code: item for item in [*_most_captured(sound), *([whole] if whole is not None else [])]}
     return [*found.values()] if len(found) > 1 else []
 
 
@@ -103,12 +103,12 @@ def _sound(placements: Sequence[Placement]) -> list[Placement]:
     return [item for item in placements if item.sound and item.share]
 
 
-def _whole(sound: Sequence[Placement]) -> Placement | None:
+def _whole_model(sound: Sequence[Placement]) -> Placement | None:
     """Return the whole model in its simplest form."""
     return next((item for item in sound if item.name == "whole"), None)
 
 
-def _alike(sound: Sequence[Placement]) -> list[Placement]:
+def _most_captured(sound: Sequence[Placement]) -> list[Placement]:
     """Return the placements that capture the most operations and time, the simplest first: they are tried in that
     order."""
     near = _near(sound)

@@ -230,7 +230,7 @@ def case_in(case: Case, dtype: torch.dtype) -> Case:
         return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
     copies = {id(tensor): wide(tensor) for tensor in tensors}
-    for sharing in _sharing(tensors):
+    for sharing in _memory_groups(tensors):
         copies |= zip(map(id, sharing), _views_in(sharing, dtype), strict=True)
     args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
@@ -392,7 +392,7 @@ def moved_by_rounding(tensors: Sequence[torch.Tensor], seed: int) -> None:
             _round_otherwise(tensor, seed * len(tensors) + number)
 
 
-def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+def _memory_groups(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """Return groups of tensors of one dtype that share memory: a write to one is visible in the others."""
     found: dict[tuple[int, torch.dtype], dict[int, torch.Tensor]] = {}
     for tensor in tensors:

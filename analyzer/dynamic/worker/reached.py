@@ -22,7 +22,7 @@ def put_back(value: Any) -> Iterator[None]:
 
     Attributes are bound to their previous values; a list that was changed in place is not restored.
     """
-    found = _reached(value)
+    found = _iter_reached(value)
     modules = {id(part): part for each in found if isinstance(each, nn.Module) for part in each.modules()}
     attributes = [(module, dict(vars(module))) for module in modules.values()]
     registered = [
@@ -69,7 +69,7 @@ def _restore(tensor: torch.Tensor, before: torch.Tensor) -> None:
             tensor.copy_(before)
 
 
-def _reached(value: Any) -> list[Any]:
+def _iter_reached(value: Any) -> list[Any]:
     """Yield modules and tensors that functions name: in closures, globals, defaults, partials, and in the values of
     these."""
     found: list[Any] = []
@@ -83,7 +83,7 @@ def _reached(value: Any) -> list[Any]:
         if isinstance(each, (nn.Module, torch.Tensor)):
             found.append(each)
         else:
-            waiting += _named(each)
+            waiting += _iter_named(each)
     return found
 
 
@@ -94,10 +94,10 @@ def _not_copied(value: Any) -> list[Any]:
         return [*_not_copied(value.func), *(leaf for leaf in leaves if not isinstance(leaf, nn.Module))]
     if isinstance(value, nn.Module) or isinstance(getattr(value, "__self__", None), nn.Module):
         return []
-    return _named(value)
+    return _iter_named(value)
 
 
-def _named(value: Any) -> list[Any]:
+def _iter_named(value: Any) -> list[Any]:
     """Yield the values in one function, partial, method, container or user object."""
     if isinstance(value, functools.partial):
         return [value.func, *pytree.tree_leaves((value.args, value.keywords))]

@@ -127,7 +127,7 @@ def repeated(tree: Tree) -> list[Group]:
 def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterator[RegionTrial]:
     """Try the modules `tops`, and if they are refuted the modules in them, down to the leaves; yield each when it is
     done."""
-    waiting = [*_running(tree, tops)]
+    waiting = [*_runnable_modules(tree, tops)]
     while waiting:
         calls_by_name = _record_calls(context, waiting)
         refused: list[str] = []
@@ -135,10 +135,10 @@ def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterato
             for group in _groups(tree, waiting):
                 if _too_small(tree, group.names):
                     continue
-                for trial, below in _tried(context, tree, model, group, calls_by_name):
+                for trial, below in _try_group(context, tree, model, group, calls_by_name):
                     yield trial
                     refused += below
-        waiting = [*_running(tree, (child for name in refused for child in tree.children[name]))]
+        waiting = [*_runnable_modules(tree, (child for name in refused for child in tree.children[name]))]
 
 
 def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iterator[RegionTrial]:
@@ -146,7 +146,7 @@ def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iter
     calls_by_name = _record_calls(context, [name for group in groups for name in group.names])
     with fresh(context) as model:
         for group in groups:
-            for trial, _ in _tried(context, tree, model, group, calls_by_name):
+            for trial, _ in _try_group(context, tree, model, group, calls_by_name):
                 yield trial
 
 
@@ -159,11 +159,11 @@ def _runs(tree: Tree, name: str) -> bool:
     return bool(name) and tree.modules[name].type not in HOLDERS
 
 
-def _running(tree: Tree, names: Iterable[str]) -> Iterator[str]:
+def _runnable_modules(tree: Tree, names: Iterable[str]) -> Iterator[str]:
     """Return `names`, with modules that have no forward replaced by their children."""
     for name in names:
         if tree.modules[name].type in HOLDERS:
-            yield from _running(tree, tree.children[name])
+            yield from _runnable_modules(tree, tree.children[name])
         else:
             yield name
 
@@ -190,7 +190,7 @@ def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[R
     return found
 
 
-def _tried(
+def _try_group(
     context: Context, tree: Tree, model: Any, group: Group, calls_by_name: Mapping[str, list[RecordedCall]]
 ) -> Iterator[tuple[RegionTrial, list[str]]]:
     """Yield the trial of a group, in parts if its members differ: each with the modules to try next."""
@@ -207,9 +207,9 @@ def _tried(
     context.journal.write(f"plan, {group.pattern or 'the model'} alone")
     code = _code(tree, group, called)
     calls = {name: calls_by_name[name] for name in called}
-    alone = _alone(context, model, code, calls)
+    alone = _compile_alone(context, model, code, calls)
     if alone.error is not None:
-        captured = _alone(context, model, CAPTURING + code, calls)
+        captured = _compile_alone(context, model, CAPTURING + code, calls)
         if captured.against is None and not captured.limit:
             trial, _ = _outcome(context, tree, model, group, called, calls_by_name, captured)
             yield replace(trial, code=CAPTURING + code, site=alone.site), []
@@ -223,7 +223,7 @@ def _tried(
         if not members and len(refused) >= ALIKE and len({one.error for one in refused.values()}) == 1:
             refused[name] = next(iter(refused.values()))
             continue
-        one = _alone(context, model, _code(tree, group, (name,)), {name: calls_by_name[name]})
+        one = _compile_alone(context, model, _code(tree, group, (name,)), {name: calls_by_name[name]})
         if one.against is None:
             members.append(name)
         else:
@@ -235,7 +235,7 @@ def _tried(
     yield replace(trial, site=first.site), list(refused)
     if members:
         code = _code(tree, group, members)
-        alone = _alone(context, model, code, {name: calls_by_name[name] for name in members})
+        alone = _compile_alone(context, model, code, {name: calls_by_name[name] for name in members})
         yield _outcome(context, tree, model, group, tuple(members), calls_by_name, alone)
 
 
@@ -253,7 +253,9 @@ def _outcome(
     workaround = ""
     if alone.against is None and alone.compilations > 1:
         calls = {name: calls_by_name[name] for name in names}
-        found = _find_workaround(code, alone, len(names), lambda lines: _alone(context, model, lines, calls))
+        found = _find_workaround(
+            code, alone, len(names), lambda lines: _compile_alone(context, model, lines, calls)
+        )
         if found is not None:
             workaround = found.line
             if alone.limit:
@@ -336,7 +338,9 @@ def _trial(tree: Tree, group: Group, names: Sequence[str], state: Any, reason: s
     )
 
 
-def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]) -> _Alone:
+def _compile_alone(
+    context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]
+) -> _Alone:
     """Compile only what `code` names in `model`, on recorded calls: all of them once, then once more."""
     found = _Alone()
     dynamo.reset()

@@ -139,7 +139,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
             None,
         )
     if not order:
-        text = f"no advice: the default {_befell(usual)}; no other setting is right for all sizes ({tried})"
+        text = f"no advice: the default {_describe_failure(usual)}; no other setting is right for all sizes ({tried})"
         return "unknown", text, None
     best = order[0]
     apart = "; a size of 1 is compiled apart" if any(call.size == 1 for call in changed(best)) else ""
@@ -171,7 +171,7 @@ def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tr
     if best is padded:
         text += f"pad to a multiple of {MULTIPLE}, and mask what is added: {_reason(padded, usual)}"
     else:
-        did = _befell(padded) if not padded.sound else f"did not help: {_reason(best, padded)}"
+        did = _describe_failure(padded) if not padded.sound else f"did not help: {_reason(best, padded)}"
         text += f"have at most {limit} sizes (not run); padding to a multiple of {MULTIPLE} {did}"
     text += f" ({tried})"
     gave_up = next((call for call in usual.calls if call.limit), None)
@@ -185,7 +185,7 @@ def _reason(best: ShapeTrial, other: ShapeTrial) -> str:
     """Return why the first trial is better than the other."""
     name = _name(other)
     if not other.sound:
-        return f"{name} {_befell(other)}"
+        return f"{name} {_describe_failure(other)}"
     one, two = best.share or 0.0, other.share or 0.0
     if abs(one - two) > SAME_SHARE:
         return f"captures {_percent(one)} of the operations, {name} {_percent(two)}"
@@ -204,7 +204,7 @@ def _name(trial: ShapeTrial) -> str:
     return {"default": "the default", "pad": "padding"}.get(trial.setting, trial.setting)
 
 
-def _befell(trial: ShapeTrial) -> str:
+def _describe_failure(trial: ShapeTrial) -> str:
     """Return why a trial is not sound."""
     for call in trial.calls:
         if call.error:

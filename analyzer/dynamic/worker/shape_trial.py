@@ -163,7 +163,7 @@ def calls_of(
         if not expected.takes(number):
             return
         record = Record()
-        output, seconds, failure = _timed(
+        output, seconds, failure = _time_call(
             context, function, step, recording(record, every_guard=True), backend
         )
         cold = _made(context, names, step, record)
@@ -173,7 +173,9 @@ def calls_of(
         cold = _with_output(cold, expected, 2 * number, output)
         backend.counts = Counts()
         record = Record()
-        output, warm, failure = _timed(context, counting, step, recording(record, every_guard=True), backend)
+        output, warm, failure = _time_call(
+            context, counting, step, recording(record, every_guard=True), backend
+        )
         counts = backend.counts
         cold = replace(
             cold,
@@ -237,7 +239,7 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
     return changed
 
 
-def _timed(
+def _time_call(
     context: Context,
     function: Callable[..., Any],
     step: Call,

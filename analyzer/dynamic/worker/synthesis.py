@@ -146,7 +146,7 @@ class _Search:
             yield heapq.heappop(self._waiting)[2]
 
     def learn(self, guesses: Guesses, seen: Try) -> None:
-        for better in _mended(guesses, seen, self._offered(guesses)):
+        for better in _better_guesses(guesses, seen, self._unused_parameters(guesses)):
             self._add(better, seen.entered)
 
     def _add(self, guesses: Guesses, reached: int) -> None:
@@ -158,7 +158,7 @@ class _Search:
         """Yield the first guesses: by the model's own definition, then by its signature."""
         names = self._names()
         config = getattr(self.model, "config", None)
-        own = _of_transformers(self.model) if config is not None else {}
+        own = _guess_from_transformers(self.model) if config is not None else {}
         timm = getattr(self.model, "pretrained_cfg", None) or getattr(self.model, "default_cfg", None)
         size = timm.get("input_size") if isinstance(timm, Mapping) else getattr(timm, "input_size", None)
         if size and len(names) == 1:
@@ -171,7 +171,7 @@ class _Search:
         needed = [name for name, item in self.parameters.items() if item.default is inspect.Parameter.empty]
         return needed or list(self.parameters)[:1]
 
-    def _offered(self, guesses: Guesses) -> dict[str, Guess]:
+    def _unused_parameters(self, guesses: Guesses) -> dict[str, Guess]:
         """Return the parameters that are not passed, with their values."""
         given = dict(guesses)
         config = getattr(self.model, "config", None)
@@ -279,7 +279,7 @@ def _parameters(model: Any) -> dict[str, inspect.Parameter]:
 # First guesses
 
 
-def _of_transformers(model: Any) -> dict[str, Guess]:
+def _guess_from_transformers(model: Any) -> dict[str, Guess]:
     """Return the guess from `dummy_inputs` for the main input, else from the configuration."""
     main = getattr(model, "main_input_name", None)
     if not isinstance(main, str) or main not in _parameters(model):
@@ -429,7 +429,7 @@ def _sides(spatial: int) -> tuple[int, ...]:
 # Errors of the forward
 
 
-def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
+def _better_guesses(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
     """Yield better guesses, the more likely ones first."""
     wanted = tuple(
         (name, (_wish(seen.fed[name], guess) or guess) if name in seen.fed else guess)
@@ -438,7 +438,7 @@ def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterat
     if wanted != guesses:
         yield wanted
     text = str(seen.error)
-    yield from _missing(guesses, text, offered)
+    yield from _add_missing(guesses, text, offered)
     for name, guess in guesses:
         for better in _repairs(guess, text, seen, name in seen.fed):
             yield tuple((n, better if n == name else g) for n, g in guesses)
@@ -447,7 +447,7 @@ def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterat
             yield _with(guesses, name, guess)
 
 
-def _missing(guesses: Guesses, text: str, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
+def _add_missing(guesses: Guesses, text: str, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
     """Yield guesses with each parameter that the error names and that was not passed: all of them, then one by one."""
     named = [name for name in offered if len(name) > 2 and re.search(rf"\b{re.escape(name)}\b", text)]
     if named:

@@ -93,10 +93,10 @@ def checkpoint(context: Context, code: str) -> str:
         call(context, placed, context.cases[0])
         saved = _saved(placed)
     eager = copy.deepcopy(context.build())  # a model may share its parameters with others
-    failures = [_loading(eager, saved, "saved compiled, loaded in eager", context)]
+    failures = [_try_loading(eager, saved, "saved compiled, loaded in eager", context)]
     with fresh(context) as model:
         placed = executed(code, model, CountingBackend(model, context.work.options.device))
-        failures.append(_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
+        failures.append(_try_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
     return "; ".join(filter(None, failures)) or "saved and loaded both ways between eager and compiled"
 
 
@@ -112,7 +112,7 @@ def _saved(model: nn.Module) -> io.BytesIO:
     return buffer
 
 
-def _loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
+def _try_loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
     """Return why it failed, in one line; empty if it did not."""
     try:
         model.load_state_dict(torch.load(saved, map_location=context.work.options.device, weights_only=False))

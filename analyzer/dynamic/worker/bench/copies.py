@@ -55,10 +55,10 @@ def ran(work: Callable[[], None], seconds: float) -> Ending:
     around = _Around()
     child = os.fork()
     if child == 0:
-        _become(work, around)
+        _run_in_child(work, around)
     until = time.monotonic() + seconds
     try:
-        while (status := _ended(child)) is None:
+        while (status := _poll_child(child)) is None:
             if time.monotonic() > until:
                 return Ending(f"stopped after {seconds:.0f} s: the time limit was reached", late=True)
             time.sleep(POLL)
@@ -91,7 +91,7 @@ class _Around:
             yield
 
 
-def _become(work: Callable[[], None], around: _Around) -> NoReturn:
+def _run_in_child(work: Callable[[], None], around: _Around) -> NoReturn:
     """Run `work` in the copy and then exit, without returning to the caller."""
     code = 1
     try:
@@ -117,7 +117,7 @@ def _become(work: Callable[[], None], around: _Around) -> NoReturn:
         os._exit(code)
 
 
-def _ended(child: int) -> int | None:
+def _poll_child(child: int) -> int | None:
     """Return how the child ended, as in `os.wait`; None while it runs."""
     try:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -244,10 +244,10 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
         for lane in own:
             if lane.arm is not None:
                 lane.arm.retained_bytes = max(memory.allocated(context) - before, 0)
-        _counted(context, own, record)
+        _count_graphs(context, own, record)
 
 
-def _counted(context: Context, own: list[Lane], record: Record) -> None:
+def _count_graphs(context: Context, own: list[Lane], record: Record) -> None:
     """Count the graphs and breaks of an arm over all its cases, which share compiled code."""
     running = next((lane.arm for lane in own if lane.arm is not None), None)
     if running is None or running.eager:
@@ -284,7 +284,7 @@ def warm_up(
             slow = seconds / max(most, 1)
             at_once = 1 if times and times[-1] > slow else min(SETTLING, most - len(times))
             times += watched(context, lane, at_once)
-            settled = _settled(times)
+            settled = _is_settled(times)
     except Exception as error:
         lane.out(error_of(error, context, missing))
         return
@@ -338,7 +338,7 @@ def any_given_up(record: Record) -> bool:
     return any(not event.recompiled for event in record.recompiles)
 
 
-def _settled(times: list[float]) -> bool:
+def _is_settled(times: list[float]) -> bool:
     if len(times) < 2 * SETTLING:
         return False
     before = statistics.median(times[-2 * SETTLING : -SETTLING])

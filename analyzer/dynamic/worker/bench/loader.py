@@ -49,7 +49,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     while len(calls) < BATCHES:
         began = time.perf_counter()
         try:
-            with _interrupted(until - time.monotonic()):
+            with _interrupt_after(until - time.monotonic()):
                 batches = batches or iter(_batches(request.loader, context))
                 batch = next(batches)
         except (StopIteration, _LateError):
@@ -86,7 +86,7 @@ class _LateError(BaseException):
 
 
 @contextlib.contextmanager
-def _interrupted(seconds: float) -> Iterator[None]:
+def _interrupt_after(seconds: float) -> Iterator[None]:
     """Raise _LateError in the code inside after that many seconds: a loader may wait forever.
 
     Without such a signal, or in a thread, only the limit of the process applies.
@@ -146,11 +146,13 @@ class _Fed:
         args, kwargs = batch[0][: self.taken], batch[1]
         shapes = _shapes((args, kwargs))
         if shapes not in self.losses:
-            args, self.losses[shapes] = self._tried(args, kwargs)
+            args, self.losses[shapes] = self._find_accepted_arguments(args, kwargs)
             self.taken = len(args)
         return self.running.step(self.losses[shapes]), iter([(args, kwargs)])
 
-    def _tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Loss | None]:
+    def _find_accepted_arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], Loss | None]:
         """Return the arguments that the model accepts: all, or all but the last ones, which are then labels."""
         first: Exception | None = None
         fewest = max(len(args), 1) if self.taken is not None else 1

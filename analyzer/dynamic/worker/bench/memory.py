@@ -47,7 +47,7 @@ def forget_device_peak(context: Context) -> None:
 def resident() -> int | None:
     """Return the resident bytes of this process and those below it; None without /proc."""
     try:
-        return sum(_resident(pid) for pid in (os.getpid(), *_below(os.getpid())))
+        return sum(_resident(pid) for pid in (os.getpid(), *_child_processes(os.getpid())))
     except OSError:
         return None
 
@@ -60,13 +60,13 @@ def _resident(pid: int) -> int:
     return 0  # it ended meanwhile
 
 
-def _below(pid: int) -> list[int]:
+def _child_processes(pid: int) -> list[int]:
     """Return the processes that this one started, directly or not; none if the system does not list them."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
             for child in map(int, task.read_text().split()):
-                found += [child, *_below(child)]
+                found += [child, *_child_processes(child)]
     return found
 
 

@@ -102,7 +102,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if began + (first if layout is not None else 0.0) > until:
                 break
             context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as given'}")
-            seeded = _seeded(context, seed)
+            seeded = _with_seed(context, seed)
             references = _references(context, seeded, seed, layout, found, request.seconds)
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
@@ -133,7 +133,7 @@ def _with_generator(
     if not any(each.eager.draws for each in references):
         before = {key: measured for key, measured in found.items() if key[0] == arm.name}
         _arm(context, arm, references, found, reusable)
-        if all(_agreed(found[key]) or not _agreed(before[key]) for key in before):
+        if all(_has_agreed(found[key]) or not _has_agreed(before[key]) for key in before):
             return
         # It may draw and then restore the state of the generator.
         found.update(before)
@@ -143,7 +143,7 @@ def _with_generator(
         _arm(context, arm, references, found, reusable)
 
 
-def _agreed(measured: ArmMeasured) -> bool:
+def _has_agreed(measured: ArmMeasured) -> bool:
     """Return whether no difference was found so far."""
     return measured.parity is None or measured.parity.same is not False
 
@@ -158,7 +158,7 @@ def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:
         yield SEEDS[0], layout
 
 
-def _seeded(context: Context, seed: int) -> Context:
+def _with_seed(context: Context, seed: int) -> Context:
     """Return the context with models of this seed. A large model keeps its weights, because other weights would take as
     much memory again; only its inputs change."""
     if seed == SEED_BUILD or bytes_of(context.build()) > SMALL:
@@ -272,7 +272,7 @@ def _arm(
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(
-            found[key], parity=_joined(parity, each, actual, _judged(context, arm, each, actual))
+            found[key], parity=_add_comparison(parity, each, actual, _judge(context, arm, each, actual))
         )
 
 
@@ -300,15 +300,15 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
         actual = _called(context, running, reference)
     except Exception:
         return False
-    judged = _judged(context, arm, reference, actual)
+    judged = _judge(context, arm, reference, actual)
     if not judged.ok:
         return False
     parity = found[key].parity or ParityMeasured(None)
-    found[key] = replace(found[key], parity=_joined(parity, reference, actual, judged))
+    found[key] = replace(found[key], parity=_add_comparison(parity, reference, actual, judged))
     return True
 
 
-def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
+def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
     """Compare an arm with eager code, up to rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
@@ -323,7 +323,7 @@ def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -
     return judge(context, reference.eager.outcome, actual.outcome, calls)
 
 
-def _joined(
+def _add_comparison(
     parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement
 ) -> ParityMeasured:
     """Add one more comparison. The first difference is the one that is reported."""
@@ -473,7 +473,7 @@ class _NotOtherwiseError(Exception):
     """No tensor of the inputs can have this layout."""
 
 
-def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
+def _map_tensors(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
     """Raises _NotOtherwiseError if nothing changes."""
     changed = False
 
@@ -499,10 +499,10 @@ def _non_contiguous(case: Case) -> Case:
             return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
         return torch.stack([tensor, tensor], -1)[..., 0] if tensor.dim() else tensor
 
-    return _mapped(case, change)
+    return _map_tensors(case, change)
 
 
-def _expanded(case: Case) -> Case:
+def _expand_rows(case: Case) -> Case:
     """Replace every row by the first row, without a copy, in all tensors with the length of the first one."""
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     length = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
@@ -511,9 +511,9 @@ def _expanded(case: Case) -> Case:
         fits = tensor.dim() and tensor.shape[0] == length and length > 1
         return tensor[:1].expand(tensor.shape) if fits else tensor
 
-    return _mapped(case, change)
+    return _map_tensors(case, change)
 
 
 LAYOUTS: Mapping[str, Callable[[Case], Case]] = MappingProxyType(
-    {"non-contiguous": _non_contiguous, "expanded": _expanded}
+    {"non-contiguous": _non_contiguous, "expanded": _expand_rows}
 )

@@ -148,7 +148,7 @@ def behaviour(
                 set_before = surroundings()
                 with contextlib.ExitStack() as stack:
                     if counts:
-                        stack.enter_context(_counted(model, called, by_position, written_to, given_by))
+                        stack.enter_context(_count_calls(model, called, by_position, written_to, given_by))
                         callback_calls = stack.enter_context(_record_callback_calls(model))
                     try:
                         given = function(*args, **kwargs)
@@ -162,7 +162,7 @@ def behaviour(
             error = raised
     found, structure = flatten(output)
     passed, passed_structure = flatten((args, kwargs))
-    moved, left = _moved(before, _names(watched))
+    moved, left = _find_changed_names(before, _names(watched))
     return Behaviour(
         _type_of(error) if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
@@ -173,8 +173,8 @@ def behaviour(
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model)
         | _rewritten(model, written)
-        | _replaced(model, originals)
-        | _attached(model, found, passed, error),
+        | _find_replaced(model, originals)
+        | _find_attached(model, found, passed, error),
         moved,
         left,
         process | left_otherwise(set_before, set_after) | callback_calls,
@@ -243,7 +243,7 @@ def _is_raised(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _counted(
+def _count_calls(
     model: Any,
     called: Counter[str],
     by_position: Counter[str],
@@ -568,13 +568,13 @@ def _containers(model: Any) -> dict[str, Any]:
     return found
 
 
-def _replaced(model: Any, originals: Mapping[str, Any]) -> dict[str, Any]:
+def _find_replaced(model: Any, originals: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether each of them is another object now."""
     now = _containers(model)
     return {name + REPLACED: now.get(name) is not originals[name] for name in originals}
 
 
-def _attached(
+def _find_attached(
     model: Any, outputs: Sequence[Any], inputs: Sequence[Any], error: BaseException | None
 ) -> dict[str, Any]:
     """Return attributes that user code added to outputs, inputs and buffers, or to an exception of its own."""
@@ -680,7 +680,7 @@ def _parts(value: Any) -> list[Any]:
     return [part for item in pairs for part in item]
 
 
-def _moved(
+def _find_changed_names(
     before: Mapping[str, list[tuple[Any, Any]]], after: Mapping[str, list[tuple[Any, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return how a call changed the names, and their new values. Only new values count: the rest has traces of earlier

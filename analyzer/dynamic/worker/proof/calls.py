@@ -153,7 +153,7 @@ def of_model(
             more += tuple(AFTER_INFERENCE) if mode == "train" else request.builds
             more += (AFTER_OTHER_MODE,) if weights_of(model) else ()
             fits = [
-                _fitting(
+                _applicable_variations(
                     model,
                     case.args,
                     case.kwargs,
@@ -238,7 +238,7 @@ def alone(
     context = models.context
     seed = request.seeds[0]
     watched = reached_modules({place.path for place in request.functions})
-    found = {place: each for place in functions if (each := _resolved(place)) is not None}
+    found = {place: each for place in functions if (each := _resolve_function(place)) is not None}
     for mode in request.modes:
         recorded: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {}
         of: Any = None
@@ -247,9 +247,11 @@ def alone(
             if mode == "infer" and _is_called_as(model, function):
                 continue  # these calls have been made; in training they are, for gradients of varied inputs
             if of is None or of is not model:  # the arguments are modules of it
-                of, recorded = model, _recorded(models, model, found, seed)
+                of, recorded = model, _record_arguments(models, model, found, seed)
             calls = recorded[place]
-            fits = [_fitting(function, args, kwargs, request.constants) for args, kwargs, _ in calls]
+            fits = [
+                _applicable_variations(function, args, kwargs, request.constants) for args, kwargs, _ in calls
+            ]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 if variation in request.without:
                     continue
@@ -291,7 +293,7 @@ def called(
     """Make the call `key` of `function`, which is `model`, its compiled form or one of its functions. With `counts`,
     calls of modules are counted. With `widening`, use a wide dtype."""
     if dtype := DTYPES.get(key.variation):
-        model, function = _converted(model, function, dtype)
+        model, function = _convert_floats(model, function, dtype)
     if key.variation == TWICE:
         function = _twice(function)
     if key.variation == IN_TURN:
@@ -303,7 +305,9 @@ def called(
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.constants)[key.variation]((args, kwargs), draw)
-    args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (
+    args, kwargs = _retype_arguments(
+        model if key.function is None else function, args, kwargs, key.variation
+    ) or (
         args,
         kwargs,
     )
@@ -348,7 +352,7 @@ def called(
         return of_types(called_once(cast, args, kwargs), whole)
 
 
-def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+def _convert_floats(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
     """Return a copy of a module with floats of a dtype, and the function as its method. Parts that cannot be copied do
     not change."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
@@ -483,11 +487,13 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _fitting(
+def _applicable_variations(
     function: Any, args: Any, kwargs: Any, constants: tuple[float | str, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """Return the names of the variations for these arguments; those that may spoil state of the model come last."""
-    retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
+    retyped = [
+        name for name in (*RETYPED, AS_NUMPY) if _retype_arguments(function, args, kwargs, name) is not None
+    ]
     names, last = (*fitting((args, kwargs), constants), *more, *retyped), late(constants)
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
@@ -501,7 +507,7 @@ _TENSOR = re.compile(r"\b(\w*Tensor|Any|object)\b")
 _NUMBER = re.compile(r"\b(int|float|Number|Any|object)\b")
 
 
-def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
+def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
     """Return the arguments with values of another type, as one of `RETYPED` or `AS_NUMPY` says; None if none changes."""
     if variation == AS_NUMPY:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
@@ -521,14 +527,14 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         value = bound.arguments.get(name, parameter.default)
-        other = _of_another_type(parameter, value, name in bound.arguments, like, variation)
+        other = _retype_value(parameter, value, name in bound.arguments, like, variation)
         if other is not value:
             changed[name] = other
     bound.arguments.update(changed)
     return (bound.args, bound.kwargs) if changed else None
 
 
-def _of_another_type(
+def _retype_value(
     parameter: inspect.Parameter, value: Any, is_given: bool, like: torch.Tensor | None, variation: str
 ) -> Any:
     """Return the value to pass for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
@@ -597,7 +603,7 @@ _Found = tuple[Any, str, FunctionType]
 """The owner of a function, its attribute name, and the function."""
 
 
-def _recorded(
+def _record_arguments(
     models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
 ) -> dict[FunctionPlace, list[tuple[Any, Any, Caught]]]:
     """Return the arguments with which calls of a model call functions, and the exceptions that are caught around these
@@ -632,7 +638,7 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
             calls.append(((*args[: int(is_method)], *own.args), own.kwargs, caught))
         return function(*args, **kwargs)
 
-    places = [(owner, name), *(_imported(function) if isinstance(owner, ModuleType) else ())]
+    places = [(owner, name), *(_imported_names(function) if isinstance(owner, ModuleType) else ())]
     for holder, called_there in places:
         setattr(holder, called_there, noting)
     try:
@@ -642,7 +648,7 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
             setattr(holder, called_there, function)
 
 
-def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
+def _imported_names(function: FunctionType) -> list[tuple[ModuleType, str]]:
     """Return the names by which Python modules refer to the function, including modules that imported it from its own."""
     return [
         (module, name)
@@ -659,8 +665,8 @@ def _modules(paths: Set[str]) -> Sequence[ModuleType]:
 
 
 @functools.lru_cache(maxsize=16)
-def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequence[ModuleType]:
-    """Search all modules for those of these files. `_imported` is a cache key: the result depends on it."""
+def _modules_among(paths: frozenset[str], _loaded: tuple[int, ...]) -> Sequence[ModuleType]:
+    """Search all modules for those of these files. `_loaded` is a cache key: the result depends on it."""
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
@@ -692,7 +698,7 @@ def _is_own(path: str) -> bool:
     return is_user_file(path) and below_site(os.path.realpath(path)) is None
 
 
-def _resolved(place: FunctionPlace) -> _Found | None:
+def _resolve_function(place: FunctionPlace) -> _Found | None:
     """Return a function and its owner; None if there is no plain function at that place."""
     *outer, name = place.name.split(".")
     for module in _modules({place.path}):
@@ -710,7 +716,7 @@ def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
     them: `check_length(x)` contains its bound."""
     found: dict[float, None] = {}
     for place in functions:
-        known = _resolved(place)
+        known = _resolve_function(place)
         names = known[2].__code__.co_names if known is not None else ()
         outer = known[2].__globals__ if known is not None else {}
         for name in names:

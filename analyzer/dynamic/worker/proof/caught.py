@@ -34,13 +34,13 @@ def _handlers(path: str, line: int) -> Iterator[ast.expr | None]:
     """Return the types that are caught around a line of a file; None if all are caught."""
     if not is_user_file(path):
         return  # torch's own calls of modules let every exception through
-    for first, last, expressions in _guarded("".join(linecache.getlines(path))):
+    for first, last, expressions in _guarded_blocks("".join(linecache.getlines(path))):
         if first <= line <= last:
             yield from expressions
 
 
 @functools.lru_cache(maxsize=256)
-def _guarded(text: str) -> tuple[tuple[int, int, tuple[ast.expr | None, ...]], ...]:
+def _guarded_blocks(text: str) -> tuple[tuple[int, int, tuple[ast.expr | None, ...]], ...]:
     """Return blocks with caught exceptions: first line, last line and the named types."""
     try:
         tree = ast.parse(text)

@@ -41,7 +41,7 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
     known: _Known | None = None
     number = 0
     while True:
-        known = _answered(work, request, room, fresh, journal, known)
+        known = _answer_request(work, request, room, fresh, journal, known)
         if not request.stays:
             break
         request = next_request(ProofRequest, room, number)
@@ -69,7 +69,7 @@ class _Known:
         )
 
 
-def _answered(
+def _answer_request(
     work: Work,
     request: ProofRequest,
     room: Path,
@@ -94,7 +94,7 @@ def _answered(
         if result.failure is not None:
             break
         journal.write(f"proof: {variant.name}", number, len(variants))
-        trial = _tried(
+        trial = _try_variant(
             variant,
             functools.partial(_after, fresh, first_request, variant, trace),
             room / f"trial-{number}.json",
@@ -113,7 +113,7 @@ def _answered(
                         share(len(variants) - number),
                         lambda why, _: ProofResult(failure=why),
                     )
-            trial = _tried(
+            trial = _try_variant(
                 variant,
                 functools.partial(_after, fresh, first_request, variant, trace, wide),
                 room / f"trial-{number}.json",
@@ -159,7 +159,9 @@ def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) ->
     return trials.before(fresh(), request, trace)
 
 
-def _tried(variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float) -> Trial:
+def _try_variant(
+    variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float
+) -> Trial:
     """Return the trial of a variant, from a separate process."""
     return _in_child(
         Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant)

@@ -41,15 +41,15 @@ def disagreement(
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
             predicted = operators.fake_result(operator, args, kwargs)
-            given = _otherwise(args, kwargs) if predicted is not None else []
+            given = _vary_sizes(args, kwargs) if predicted is not None else []
         result = run()
         if predicted is not None and not found:
             name = operators.operator_name(operator)
-            found.extend(_differing(name, predicted[0], result))
+            found.extend(_result_differences(name, predicted[0], result))
             if not operators.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
                 found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
             if not found and any(name in text for _, text in sources):
-                found.extend(_of_other_sizes(operator, given))
+                found.extend(_disagreement_for(operator, given))
         return result
 
     until = time.monotonic() + seconds
@@ -65,7 +65,9 @@ def disagreement(
     return None
 
 
-def _otherwise(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _vary_sizes(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Return other arguments: for each size, with tensors twice as long in every dimension of that size, because two
     sizes, or a size and a number, may be equal by chance. Then with each integer one less and one more, and with one
     more leading dimension of the tensors that have most dimensions."""
@@ -104,7 +106,7 @@ LARGE = 1_000_000
 """The most numbers in the arguments of an operator that is also called with other sizes."""
 
 
-def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[str]:
+def _disagreement_for(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[str]:
     """Return where the fake kernel predicts another result than the operator returns for such arguments, if it accepts
     them."""
     for args, kwargs in given:
@@ -112,13 +114,13 @@ def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, 
             predicted = operators.fake_result(operator, args, kwargs)
             result = operator(*args, **kwargs)
             if predicted is not None and (
-                found := _differing(operators.operator_name(operator), predicted[0], result)
+                found := _result_differences(operators.operator_name(operator), predicted[0], result)
             ):
                 return [f"{found[0]}, in a call with other sizes or numbers"]
     return []
 
 
-def _differing(name: str, predicted: Any, given: Any) -> list[str]:
+def _result_differences(name: str, predicted: Any, given: Any) -> list[str]:
     """Return how the tensors of a result differ from the prediction."""
     one, other = pytree.tree_leaves(predicted), pytree.tree_leaves(given)
     if len(one) != len(other):

@@ -105,7 +105,7 @@ def plain(leaf: Any) -> Any:
         if (known := stream(leaf)) is not None:
             return f"{kind} {known}"
         if type(leaf).__module__ == "numpy":
-            return [kind, _of_numpy(leaf)]
+            return [kind, _convert_array(leaf)]
     return kind
 
 
@@ -132,7 +132,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()
 
 
-def _of_numpy(leaf: Any) -> Any:
+def _convert_array(leaf: Any) -> Any:
     """Convert an array to a tensor; one of words or objects to text."""
     try:
         return torch.as_tensor(leaf).clone()

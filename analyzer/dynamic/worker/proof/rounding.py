@@ -166,7 +166,11 @@ def judge_values(
     mistakes = [
         (at, text)
         for at in unequal
-        if (text := _elsewhere(one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at))
+        if (
+            text := _finite_on_one_side(
+                one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at
+            )
+        )
     ]
     if mistakes:
         at, text = mistakes[0]
@@ -253,7 +257,7 @@ def _wide(
     return Wide(one.dtype, before, after, one.coarsest, one.own, other.casts < one.casts, SIDES)
 
 
-def _elsewhere(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
+def _finite_on_one_side(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
     """Return where values are finite in only one call although those in the wide dtype are not; empty if nowhere."""
     left, right, true = (torch.as_tensor(each) for each in (one, other, exact))
     if left.shape != true.shape:

@@ -80,14 +80,16 @@ class _Marks(ast.NodeTransformer):
         if isinstance(made, ast.Call):
             made.func = _without_note(made.func)  # a function is no number
         for position, number in links.items():
-            made.comparators[position] = _behind(_call(LINKED, node, number), made.comparators[position])
+            made.comparators[position] = _evaluate_after(
+                _call(LINKED, node, number), made.comparators[position]
+            )
         if links:
             numbers = ast.Tuple([_number(each, node) for each in links.values()], ast.Load())
             made = _call(CHAIN, node, numbers, made)
         if place in self.tests:
             made = _call(PROBE, node, self.tests[place], made)
         if place in self.runs:
-            made = _behind(_call(REACHED, node, self.runs[place]), made)
+            made = _evaluate_after(_call(REACHED, node, self.runs[place]), made)
         if self.depth and isinstance(node, (ast.Name, ast.Attribute, ast.BinOp, ast.Subscript)):
             is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
             made = _call(NUMBER, node, made) if is_read else made
@@ -119,7 +121,7 @@ def _call(name: str, at: ast.AST, *arguments: int | ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), args, []), at)
 
 
-def _behind(first: ast.expr, value: ast.expr) -> ast.expr:
+def _evaluate_after(first: ast.expr, value: ast.expr) -> ast.expr:
     """Return an expression that evaluates `first` and then has the value of another."""
     both = ast.Tuple([first, value], ast.Load())
     return ast.copy_location(ast.Subscript(both, ast.Constant(1), ast.Load()), value)

@@ -309,7 +309,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
         trace.restless |= build.restless
         if context.work.options.device != "cpu" or not same_digits(first, again):
-            trace.rounding = _rounding(Models(context), request, trace)
+            trace.rounding = _measure_rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
         if found and found[0] != "state":  # names of a module keep the values that earlier calls left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
@@ -414,7 +414,7 @@ def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[
     return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
 
 
-def _rounding(
+def _measure_rounding(
     models: Models, request: ProofRequest, trace: Trace
 ) -> dict[FunctionPlace | None, dict[tuple[str, str], float]]:
     """Repeat the calls with the inputs as given. Return what differs, and by how much."""
@@ -516,18 +516,18 @@ def _after(
     for name, value in map(dynamo.set_flag, variant.settings):
         usual.setdefault(name, value)
     with sides:
-        trial, trace, models = _eager(context, request, variant, trace_path, wide_paths, sides)
+        trial, trace, models = _compare_eager(context, request, variant, trace_path, wide_paths, sides)
         overlay.unmark()
     if trace is None:
         return trial
     request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
-    seconds = _measured(models, request, trace.seconds)
+    seconds = _measure_cost(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
     squeezed: list[str] = []
     with squeezes_seen(squeezed.append):
-        trial = _captured(models, request, variant, trial, trace)
+        trial = _capture_variant(models, request, variant, trial, trace)
     if not trial.difference:
         watched = reached_modules({place.path for place in request.functions})
         study = Study(
@@ -549,7 +549,9 @@ def _after(
 SQUEEZED = "`squeeze` of a size that data decides: of one item, eager code alone drops the dimension"
 
 
-def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace) -> Trial:
+def _capture_variant(
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+) -> Trial:
     """Return the trial with the results of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
@@ -559,18 +561,18 @@ def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Tr
     if variant.settings:  # Dynamo takes a size that data decides for more than one
         telling += (ONES, ONE_TRUE)
     apart = any("is_compiling" in text for _, text in variant.sources)
-    trial = _compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
+    trial = _compare_compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
     if apart and not trial.difference and "train" in request.modes:
         trial = _trained_apart(models, request, trace, trial)
     if chooses and not trial.difference and "train" in request.modes:
-        trial = _trained(models, request, trace, trial)
+        trial = _compare_training(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
         text = fake_kernels.disagreement(models, request, variant.sources, request.seconds * SHARE)
         trial = replace(trial, difference=text, differs="compiled" if text else None)
     return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
-def _eager(
+def _compare_eager(
     context: Context,
     request: ProofRequest,
     variant: Variant,
@@ -684,8 +686,8 @@ def _eager(
         compared,
         raises=raises,
         notice=notice,
-        condition=_described(conditions),
-        of_other_types=_described(of_other_types),
+        condition=_describe_conditions(conditions),
+        of_other_types=_describe_conditions(of_other_types),
     )
     return trial, trace, models
 
@@ -696,7 +698,7 @@ NAMED = 2
 """The most calls with the same difference that are named."""
 
 
-def _described(conditions: Mapping[str, str]) -> str | None:
+def _describe_conditions(conditions: Mapping[str, str]) -> str | None:
     """Describe by call what differs, in one line; calls that differ in the same way together. None if nothing does."""
     calls: dict[str, list[str]] = {}
     for only, text in conditions.items():
@@ -740,7 +742,7 @@ def _says_nothing(key: Key, seen: Behaviour) -> bool:
     return may_not_fit and seen.error is not None and not seen.raised
 
 
-def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
+def _measure_cost(models: Models, request: ProofRequest, known: float | None) -> float | None:
     """Measure the shortest eager call; one that seems slower than the `known` one is measured again."""
     found = cost(models, request)
     for _ in range(REPEATS):
@@ -791,7 +793,7 @@ def _compiled_errors(
     return found, left, passed
 
 
-def _compiled(
+def _compare_compiled(
     models: Models,
     request: ProofRequest,
     trial: Trial,
@@ -862,7 +864,7 @@ def _compiled(
                     conditions.setdefault(key.only, text)
                     continue
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
-    condition = "; ".join(filter(None, (trial.condition, _described(conditions)))) or None
+    condition = "; ".join(filter(None, (trial.condition, _describe_conditions(conditions)))) or None
     return replace(trial, compiled_calls=compared, condition=condition)
 
 
@@ -901,7 +903,7 @@ def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: T
     return trial
 
 
-def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+def _compare_training(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
     """Add effects of compiled code that occur only in training to the trial: `torch.cond` supports less there, and
     evaluates a branch again for gradients, with other random numbers."""
     context = models.context
@@ -961,7 +963,7 @@ def _compiled_alone(
     that make them raise. They run inside the `try` of their callers, since an exception of compiled code may come
     later."""
     chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
-    expected = {key: call() for key, call in chosen(_guarded)}
+    expected = {key: call() for key, call in chosen(_wrap_in_try)}
     for key, call in chosen(_compiled_by_itself):
         if key not in expected:
             continue
@@ -994,7 +996,7 @@ def _chosen_alone(
             yield key, call
 
 
-def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+def _wrap_in_try(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
     """Wrap a function in the `try` of its callers."""
 
     def attempt(*args: Any, **kwargs: Any) -> Any:
@@ -1008,5 +1010,5 @@ def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]
 
 def _compiled_by_itself(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
     dynamo.reset()
-    made: Callable[..., Any] = compile_callable(_guarded(function, caught), backend="eager")
+    made: Callable[..., Any] = compile_callable(_wrap_in_try(function, caught), backend="eager")
     return made

@@ -22,7 +22,7 @@ VaryOne = Callable[[Any], Any]
 
 
 def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
-    return lambda value, _draw: _mapped(
+    return lambda value, _draw: _map_tensors(
         value, lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
     )
 
@@ -37,7 +37,7 @@ def _kinds(
             return flags(tensor)
         return floats(tensor) if tensor.is_floating_point() else numbers(tensor)
 
-    return lambda value, _draw: _mapped(value, change)
+    return lambda value, _draw: _map_tensors(value, change)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ def _all(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda tensor: torch.full_like(tensor, number)
 
 
-def _drawn(value: Any, draw: torch.Generator) -> Any:
+def _draw_values(value: Any, draw: torch.Generator) -> Any:
     """Return other values of the same spread; integers and flags in another order."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
@@ -76,20 +76,20 @@ def _drawn(value: Any, draw: torch.Generator) -> Any:
         order = torch.randperm(tensor.numel(), generator=draw).to(tensor.device)
         return tensor.reshape(-1)[order].reshape(tensor.shape)
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
 def drawn(value: Any, seed: int) -> Any:
     """Return inputs of the same shapes with other values: floats of the same mean and spread, integers and flags in
     another order."""
-    return _drawn(value, torch.Generator().manual_seed(seed))
+    return _draw_values(value, torch.Generator().manual_seed(seed))
 
 
 def other_values(value: Any, number: int) -> Any:
     """Return inputs of the same shapes with other values: on a CPU integers larger by `number`, other flags true."""
     draw = torch.Generator().manual_seed(abs(number))
     shifted = _kinds(_same, _on_cpu(lambda tensor: tensor + number), _same)
-    return shifted(_masks_in_part(_drawn(value, draw), draw), draw)
+    return shifted(_masks_in_part(_draw_values(value, draw), draw), draw)
 
 
 def other_integers(value: Any, number: int) -> Any:
@@ -114,15 +114,15 @@ def dimensions(value: Any) -> int:
 
 def of_rows(value: Any, rows: int) -> Any:
     """Return inputs with only the first rows of each tensor that is as long as the first one."""
-    return _resized(rows)(value, torch.Generator())
+    return _resize_rows(rows)(value, torch.Generator())
 
 
-def _resized(rows: int) -> Vary:
+def _resize_rows(rows: int) -> Vary:
     """Return a change that keeps the given number of rows of every tensor that is as long as the first one."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
         shape = _shape(value, 0)
-        return _mapped(
+        return _map_tensors(
             value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t
         )
 
@@ -170,13 +170,13 @@ class InDimension:
                     tensor = self.change(tensor, each)
             return tensor
 
-        return _mapped(value, changed)
+        return _map_tensors(value, changed)
 
 
 def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
     """Append a copy of the first entry, with other values."""
     first = tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
-    return torch.cat((tensor, _otherwise(first)), dimension)
+    return torch.cat((tensor, _other_valid_values(first)), dimension)
 
 
 def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
@@ -186,7 +186,7 @@ def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
 
 
 def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    return torch.cat((tensor, _otherwise(tensor)), dimension)
+    return torch.cat((tensor, _other_valid_values(tensor)), dimension)
 
 
 def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
@@ -204,13 +204,13 @@ def _as_long_as(length: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
         size = tensor.shape[dimension]
         if not size or tensor.numel() // size * length > MOST_NUMBERS:
             return tensor
-        parts = [tensor, *[_otherwise(tensor)] * (math.ceil(length / size) - 1)]
+        parts = [tensor, *[_other_valid_values(tensor)] * (math.ceil(length / size) - 1)]
         return torch.cat(parts, dimension).narrow(dimension, 0, length).contiguous()
 
     return change
 
 
-def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
+def _other_valid_values(tensor: torch.Tensor) -> torch.Tensor:
     """Return other values that are valid as well: an index remains one."""
     if tensor.dtype == torch.bool:
         return ~tensor
@@ -238,7 +238,7 @@ def _is_record(leaf: Any) -> bool:
     return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
 
 
-def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return a value with every tensor changed, including those in dataclasses."""
 
     def each(leaf: Any) -> Any:
@@ -246,7 +246,7 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             copied = copy.copy(leaf)
             for field in dataclasses.fields(leaf):
                 if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, _mapped(getattr(leaf, field.name), change))
+                    object.__setattr__(copied, field.name, _map_tensors(getattr(leaf, field.name), change))
             return copied
         if type(leaf) is not torch.Tensor or leaf.layout != torch.strided:
             return leaf
@@ -264,10 +264,10 @@ def _masks_in_part(value: Any, draw: torch.Generator) -> Any:
             return tensor
         return (torch.rand(tensor.shape, generator=draw) < 2 / 3).to(tensor.device)
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
-def _padded(tensor: torch.Tensor) -> torch.Tensor:
+def _padding_mask(tensor: torch.Tensor) -> torch.Tensor:
     """Return flags that are true at the beginning of each row: all of the first row, fewer in each next one."""
     if not tensor.dim() or not tensor.numel():
         return tensor
@@ -281,7 +281,7 @@ def _one_true(tensor: torch.Tensor) -> torch.Tensor:
     return _first(1)(torch.zeros_like(tensor))
 
 
-def _turned(tensor: torch.Tensor) -> torch.Tensor:
+def _change_layout(tensor: torch.Tensor) -> torch.Tensor:
     """Return the same values in another memory layout."""
     if tensor.dim() == 4:
         return tensor.contiguous(memory_format=torch.channels_last)
@@ -312,12 +312,12 @@ OF_MASKS: dict[str, Vary] = {
     "masks false": _kinds(_same, _same, torch.zeros_like),
     "masks turned": _kinds(_same, _same, torch.logical_not),
     "masks in part": _masks_in_part,
-    "masks of padding": _kinds(_same, _same, _padded),
+    "masks of padding": _kinds(_same, _same, _padding_mask),
     ONE_TRUE: _kinds(_same, _same, _one_true),
 }
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
-    "drawn": _drawn,
+    "drawn": _draw_values,
     "negated": _floats(torch.neg),
     "large": _floats(lambda t: t * 100),
     "small": _floats(lambda t: t * 0.01),
@@ -382,8 +382,8 @@ MASKED_OUT = {
 either."""
 EMPTY = "empty"
 LAST = {
-    "of length one": _resized(1),
-    EMPTY: _resized(0),
+    "of length one": _resize_rows(1),
+    EMPTY: _resize_rows(0),
     **NO_NUMBERS,
     **NO_NUMBERS_ELSEWHERE,
     **MASKED_OUT,
@@ -429,7 +429,7 @@ def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.T
     return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
 
 
-def _converted(dtype: torch.dtype) -> Vary:
+def _convert_floats(dtype: torch.dtype) -> Vary:
     return _floats(lambda tensor: tensor.to(dtype) if tensor.dtype == torch.float32 else tensor)
 
 
@@ -471,7 +471,7 @@ def _each_apart(value: Any, _draw: torch.Generator) -> Any:
             return tensor * (-1.0, 2.0, -0.5, 3.0)[number % 4]
         return tensor.logical_not() if tensor.dtype == torch.bool and number % 2 else tensor
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
 def _same_twice(value: Any, _draw: torch.Generator) -> Any:
@@ -520,11 +520,11 @@ LARGEST_FLOATS = "as large as floats are"
 """Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
-    OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
-    **{name: _converted(dtype) for name, dtype in DTYPES.items()},
-    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
+    OF_OTHER_STRIDES: _kinds(_change_layout, _change_layout, _change_layout),
+    **{name: _convert_floats(dtype) for name, dtype in DTYPES.items()},
+    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _convert_floats(torch.float16)),
     LARGEST_FLOATS: _floats(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
-    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _converted(torch.float16)),
+    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _convert_floats(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -695,7 +695,7 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     COMPLEX: _floats(
         lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t
     ),
-    SOFT_MASKS: lambda value, draw: _mapped(
+    SOFT_MASKS: lambda value, draw: _map_tensors(
         value,
         lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t,
     ),
@@ -836,7 +836,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
             **_UNCHANGED,
             **LAST,
             **LEFT_OUT_BY_NUMBER,
-            **{each.name: each.vary for each in _of_lengths(constants)},
+            **{each.name: each.vary for each in _length_variations(constants)},
             **OF_ONE_TENSOR,
             **AFTER_INFERENCE,
             **OF_OTHER_RANK,
@@ -853,7 +853,7 @@ SHORTEST, LONGEST = 2, 20_000
 """Numbers that are tried as lengths."""
 
 
-def _of_lengths(constants: Iterable[float | str]) -> Iterator[InDimension]:
+def _length_variations(constants: Iterable[float | str]) -> Iterator[InDimension]:
     """Return variations with each number, and one and two more, as the length of a dimension: up to there, a slice with
     this end cuts nothing, and a distance of two places does not reach it."""
     for number in _numbers(constants):
@@ -902,7 +902,7 @@ def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
 
 def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
     """Return the names of variations with longer inputs, and with more or fewer dimensions."""
-    lengths = (each.name for each in _of_lengths(constants))
+    lengths = (each.name for each in _length_variations(constants))
     return frozenset((*LONGER, *AFTER_INFERENCE, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
 
 
@@ -925,7 +925,7 @@ def _one(number: float, way: int) -> Vary:
             changed = change(tensor, draw)
             return _first(changed.view(-1)[0].item())(torch.zeros_like(tensor))
 
-        return _mapped(value, first_alone)
+        return _map_tensors(value, first_alone)
 
     return vary
 
@@ -953,7 +953,9 @@ def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
 
 def _with_one_more_tensor(items: list[Any]) -> list[Any]:
     """Return a list with one more tensor, like its last one but for the values."""
-    return [*items, _otherwise(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
+    return (
+        [*items, _other_valid_values(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
+    )
 
 
 def _without_tensors(items: list[Any]) -> list[Any]:
@@ -991,7 +993,7 @@ def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
     key, last = next(reversed(items.items()), (None, None))
     if not isinstance(key, str) or not isinstance(last, torch.Tensor):
         return items
-    return {**items, f"{key}_2": _otherwise(last)}
+    return {**items, f"{key}_2": _other_valid_values(last)}
 
 
 FEWER_ITEMS: dict[str, Vary] = {
@@ -1022,7 +1024,7 @@ def _some(change: Vary, share: float = 1 / 3) -> Vary:
             chosen = (torch.rand(tensor.shape, generator=draw) < share).to(tensor.device)
             return torch.where(chosen, change(tensor, draw), tensor)
 
-        return _mapped(value, mixed)
+        return _map_tensors(value, mixed)
 
     return vary
 
@@ -1090,7 +1092,7 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
         **OF_LISTS,
     }
     unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
-    lengths = {each.name: each for each in _of_lengths(constants)}
+    lengths = {each.name: each for each in _length_variations(constants)}
     shape = _shape(value, 0) or ()
     fitting_lengths = {
         name

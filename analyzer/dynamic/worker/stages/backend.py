@@ -65,7 +65,7 @@ def run(context: Context) -> None:
         dynamo.reset()
 
 
-def _put(context: Context, found: Backend) -> None:
+def _store(context: Context, found: Backend) -> None:
     """Put the value into the observation, in place of the earlier one of its case and mode."""
     key = (found.case, found.mode)
     others = [item for item in context.journal.observation.backend if (item.case, item.mode) != key]
@@ -75,12 +75,12 @@ def _put(context: Context, found: Backend) -> None:
 def _case(context: Context, case: Case) -> str:
     """Run one case and describe the result in a few words. Raises _MismatchError, or what compiling raises."""
     eager = called_eagerly(context, context.build, case)
-    found, outcome = _compiled(context, case, "default")
+    found, outcome = _compile_and_call(context, case, "default")
     parts = [f"cold {_seconds(found.cold_seconds)}"]
     cut: list[str] = []
 
     def keep(changed: Backend) -> Backend:
-        _put(context, changed)
+        _store(context, changed)
         context.journal.write(f"backend{case.label}")
         return changed
 
@@ -88,7 +88,7 @@ def _case(context: Context, case: Case) -> str:
     if spent(context):
         cut.append("the warm compilation")
     else:
-        warm, _ = _compiled(context, case, "default", "warm")
+        warm, _ = _compile_and_call(context, case, "default", "warm")
         found = keep(
             replace(
                 found,
@@ -105,14 +105,14 @@ def _case(context: Context, case: Case) -> str:
         if eager.draws:
             # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
             with inductor.eager_random():
-                _, outcome = _compiled(context, case, "default", "drawing eager's random numbers")
-        found = keep(_compared(context, case, eager, outcome, found, parts))
+                _, outcome = _compile_and_call(context, case, "default", "drawing eager's random numbers")
+        found = keep(_add_difference(context, case, eager, outcome, found, parts))
     if torch.device(context.work.options.device).type == "cuda":
         if spent(context):
             cut.append(f"mode={CUDA_GRAPHS!r}")
         else:
             try:
-                graphs, _ = _compiled(context, case, CUDA_GRAPHS)
+                graphs, _ = _compile_and_call(context, case, CUDA_GRAPHS)
             except Exception as error:
                 keep(Backend(CUDA_GRAPHS, case.name, error=compile_error(error, context)))
                 parts.append(f"mode={CUDA_GRAPHS!r} fails")
@@ -142,7 +142,7 @@ def _counted(found: Backend) -> str:
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
+def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
     """Compile again (with the content of the cache folder) and call; `cold_seconds` is the additional time of the first
     call."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
@@ -192,7 +192,7 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
     return tuple(replace(skip, count=count) for skip, count in found.items())
 
 
-def _compared(
+def _add_difference(
     context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
 ) -> Backend:
     """Return the value with its difference from eager; raises _MismatchError if that is more than rounding."""
@@ -211,7 +211,7 @@ def _compared(
     if result.verdict == "not_comparable":
         parts.append(f"not compared: {UNSTEADY_WORDS}")
     elif result.verdict == "mistake":
-        _put(context, found)
+        _store(context, found)
         raise _MismatchError(f"differs from eager: {result.text}{case.label}")
     elif result.compared is not None:
         parts.append(rounding_words(result.compared))

@@ -28,13 +28,13 @@ _Given = TypeVar("_Given")
 def run(context: Context) -> None:
     """Set the function that builds a new model, and the cases."""
     if context.given:
-        _copied(context)
+        _copy_given(context)
     else:
         _built(context)
     context.journal.add(environment=environment(context.work))
 
 
-def _copied(context: Context) -> None:
+def _copy_given(context: Context) -> None:
     """Set a function that copies the object that the caller passed in; one copy is tried."""
     journal = context.journal
     journal.begin("build")
@@ -63,7 +63,7 @@ def _built(context: Context) -> None:
         owner = context.value.owner if isinstance(context.value, Method) else context.value
         init = synthesis.init_of(owner) if made_up else None
     with failing(context, "build"):
-        journal.write(_announced(context) or "build")
+        journal.write(_announce_size(context) or "build")
         distributed.begin(work)
         spread = distributed.spreading(context)
 
@@ -88,7 +88,7 @@ def _built(context: Context) -> None:
             journal.add(convention=label, inputs_from="library")
 
             def draw(seed: int) -> tuple[Case, ...]:
-                return cases(_drawn(work, seed, give), label, work)
+                return cases(_draw_inputs(work, seed, give), label, work)
         elif made_up:
             journal.write("build, looking for inputs")
             made = synthesis.synthesise(build_anew(), work, lambda error: one_line(error, work.root))
@@ -109,7 +109,7 @@ def _built(context: Context) -> None:
                     return inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
 
                 try:
-                    given = _drawn(work, seed, give)
+                    given = _draw_inputs(work, seed, give)
                 except RunError:
                     raise
                 except Exception as error:  # whatever the user's own code raises
@@ -142,7 +142,7 @@ def _no_inputs(context: Context, error: Exception) -> str:
     return f"{label} raises {why}; --inputs names others"
 
 
-def _announced(context: Context) -> str:
+def _announce_size(context: Context) -> str:
     """Show the size of a library model while it is built. Raises RunError if it does not fit."""
     work = context.work
     if on_meta(work.options.device):
@@ -158,7 +158,7 @@ def _announced(context: Context) -> str:
     return f"build, {size} (--tiny builds a small one)"
 
 
-def _drawn(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
+def _draw_inputs(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
     """Draw inputs on the device if possible: the function may build a model for its configuration."""
     torch.manual_seed(seed)
     # Small inputs have their values on the device meta too: they are drawn on the CPU.

@@ -120,7 +120,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             found.traced |= record.traced
             if name == CALLS[0]:
                 if journal.observation.explain is None:
-                    journal.add(explain=_explained(explained.output()))
+                    journal.add(explain=_explain(explained.output()))
                 backend.owners = owners(record, context.names)
             else:
                 again = backend.owners.again | compiled_again(record)
@@ -215,7 +215,7 @@ def _raise(context: Context, case: Case, error: Exception, name: str, cold: Reco
     raise NoValuesError(f"{why}; {stand_ins.unknown_from(place[:2] if place else None)}") from error
 
 
-def _explained(found: Any) -> Explain:
+def _explain(found: Any) -> Explain:
     """Return the output of explain for the graphs and reasons that it collected."""
     reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
     return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)

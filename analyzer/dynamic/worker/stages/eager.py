@@ -44,7 +44,7 @@ def run(context: Context) -> None:
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
                 observed = ObservedCall(context, model, model)
                 try:
-                    output = _counted(context, model, observed, case, counts, lines)
+                    output = _count_operations(context, model, observed, case, counts, lines)
                 except (
                     Exception
                 ) as error:  # the model raises, does not bear a mode around it, or is no good copy
@@ -84,7 +84,7 @@ def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case
         context.eager_again[case.label] = sharing(again, context.eager_outcomes[-1])
 
 
-def _counted(
+def _count_operations(
     context: Context,
     model: Any,
     function: Callable[..., Any],
@@ -121,7 +121,7 @@ def _without_values(
         nonlocal model
         model = context.build()
         with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
-            return _counted(context, model, model, case, counts, lines)
+            return _count_operations(context, model, model, case, counts, lines)
 
     try:
         output = stand_ins.first(once)

@@ -157,15 +157,15 @@ def run(context: Context) -> None:
         return
     try:
         tree = tree_of(node_of(module) for module in journal.observation.modules)
-        study = _Study(context, _expected(context), tree)
+        study = _Study(context, _eager_results(context), tree)
         with contextlib.ExitStack() as stack:
             if context.work.options.backend:
                 study.clock = stack.enter_context(InductorClock.of(context))
                 if study.clock is None:
                     study.cut.append("seconds with Inductor: its toolchain is not here")
-            _tried(study)
+            _try_placements(study)
             _time(study)
-            journal.add(plan=_ended(study))
+            journal.add(plan=_complete_plan(study))
     except Exception as error:
         journal.end("fail", one_line(error, context.work.root), "error")
         return
@@ -178,7 +178,7 @@ def run(context: Context) -> None:
         journal.end("pass", _summary(plan))
 
 
-def _expected(context: Context) -> Expected:
+def _eager_results(context: Context) -> Expected:
     """Return the results of eager code; empty if `parity` found that nothing can be compared."""
     parity = context.journal.done.get("parity")
     comparable = parity is None or parity.reason != "not_comparable"
@@ -188,7 +188,7 @@ def _expected(context: Context) -> Expected:
     return Expected(context.eager_outcomes if comparable else None, steps)
 
 
-def _tried(study: _Study) -> None:
+def _try_placements(study: _Study) -> None:
     """Try every placement, each based on the results of the earlier ones."""
     whole = _whole(study)
     clean = _is_clean(whole)
@@ -221,20 +221,20 @@ def _tried(study: _Study) -> None:
     if not clean:
         _regions(study, whole)
         if study.note("functions"):
-            known = {name for trial in _proved(study) for name in trial.modules}
+            known = {name for trial in _proved_modules(study) for name in trial.modules}
             study.regions += function_trials(study.context, known, study.run)
     blocks = [
         trial
-        for trial in _proved(study)
+        for trial in _proved_modules(study)
         if len(trial.modules) > 1 and not all(is_bare_leaf(study.tree, name) for name in trial.modules)
     ]
     if blocks:
-        code = _joined(blocks)
+        code = _join_lines(blocks)
         if study.place("repeated_blocks", code) is not None and clean:
             _as_pasted(study, study.measured[code])
         own = [trial for trial in blocks if study.tree.modules[trial.modules[0]].code is not None]
         if own and has_nested_regions() and whole is not None:  # a class of torch's own is everybody's
-            study.place("nested", _nested(study, own, whole))
+            study.place("nested", _place_nested(study, own, whole))
     if not clean and whole is not None:
         disabling = disabling_code(study.context, whole.code)
         if disabling is not None:
@@ -257,14 +257,14 @@ def _whole(study: _Study) -> Placement | None:
     first = study.run(codes[0]) if codes else None
     if first is None or first.error or (first.coverage.share if first.coverage else 0.0) < plain - NEAR / 2:
         codes += ["model.forward = torch.compile(model.forward)"] if codes else []
-        codes.append(f"model = torch.compile(model){_what_is_compiled(study.context)}")
+        codes.append(f"model = torch.compile(model){_comment_on_target(study.context)}")
     for code in codes:
         study.run(code)
     best = max(codes, key=lambda code: _share(study.measured[code]))
     return study.place("whole", best)
 
 
-def _what_is_compiled(context: Context) -> str:
+def _comment_on_target(context: Context) -> str:
     """Return a comment that says what `model` is if it is not a module."""
     name = Target.parse(context.work.target).name or ""
     *_, last = name.split(".")
@@ -294,7 +294,7 @@ def _whole_region(whole: Placement) -> RegionTrial:
     )
 
 
-def _proved(study: _Study) -> list[RegionTrial]:
+def _proved_modules(study: _Study) -> list[RegionTrial]:
     """Return the proved modules, except the root."""
     return [trial for trial in study.regions if trial.state == "proved" and any(trial.modules)]
 
@@ -302,30 +302,30 @@ def _proved(study: _Study) -> list[RegionTrial]:
 def _regions(study: _Study, whole: Placement | None) -> None:
     """Place all proved regions; if that captures more, also the operations that compiling the whole model leaves out."""
     code = limit = ""
-    while proved := _proved(study):
+    while proved := _proved_modules(study):
         if not study.note("the regions together"):
             return
-        code, limit = _joined(proved), ""
+        code, limit = _join_lines(proved), ""
         together = study.run(code)
         # The limit counts by code: several regions of one class, Conv1d for one, share it.
         if together.limit and isolates_recompiles():
             together, code = _isolate_regions(study, together, code)
-            proved = _proved(study)
+            proved = _proved_modules(study)
         if together.limit:
             line = f"{SETTING}recompile_limit = {sum(len(trial.modules) for trial in proved)}\n"
             raised = study.run(line + code)
             if _share(raised) > _share(together):
                 together, code, limit = raised, line + code, line
         opened = _as_pasted(study, together)
-        if not opened and _joined(_proved(study)) == _joined(proved):
+        if not opened and _join_lines(_proved_modules(study)) == _join_lines(proved):
             break
         study.regions += proved_regions(study.context, study.tree, opened)
     if not proved:
         return
     best, reason = code, ""
     if whole is not None and whole.sound:
-        missed = [trial for trial in proved if _missed(study, whole, trial)]
-        both = limit + _with(whole.code, missed)
+        missed = [trial for trial in proved if _misses_operations(study, whole, trial)]
+        both = limit + _add_parts(whole.code, missed)
         if missed and study.note("the whole model and what it leaves out"):
             found = study.run(both)
             if found.against is None and _share(found) > _share(study.run(best)) + NEAR:
@@ -337,10 +337,10 @@ def _isolate_regions(study: _Study, together: Measured, code: str) -> tuple[Meas
     """Isolate regions with a compilation that serves no two instances, if that captures more than the executed code."""
     apart = {
         trial.name: replace(trial, code=with_option(trial.code, ISOLATED))
-        for trial in _proved(study)
+        for trial in _proved_modules(study)
         if (trial.compilations or 0) >= len(trial.modules) and ISOLATED not in trial.code
     }
-    isolated = _joined([apart.get(trial.name, trial) for trial in _proved(study)])
+    isolated = _join_lines([apart.get(trial.name, trial) for trial in _proved_modules(study)])
     found = study.run(isolated)
     if _share(found) <= _share(together):
         return together, code
@@ -354,9 +354,9 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
     opened = _failing_in_the_model(study, together)
     if opened or together.error or together.coverage is None:
         return opened
-    only = len(_proved(study)) == 1
+    only = len(_proved_modules(study)) == 1
     sums = _Sums(together, together if only else _eager(study) or together)
-    doubt = sums.doubt([name for trial in _proved(study) for name in trial.modules])
+    doubt = sums.doubt([name for trial in _proved_modules(study) for name in trial.modules])
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
@@ -386,7 +386,7 @@ def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
     opened: list[str] = []
     if together.against is None:
         return opened
-    only = len(_proved(study)) == 1
+    only = len(_proved_modules(study)) == 1
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
@@ -459,7 +459,7 @@ class _Sums:
         return (of(self.eager[""]) or 0) + sum(changes)
 
 
-def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
+def _misses_operations(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
     """Return whether compiling the whole model leaves operations of a region out of graphs."""
     modules = {module.name: module for module in study.measured[whole.code].modules}
     return any(
@@ -469,7 +469,7 @@ def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
     )
 
 
-def _joined(trials: Iterable[RegionTrial]) -> str:
+def _join_lines(trials: Iterable[RegionTrial]) -> str:
     """Return the lines of all, settings first, each once."""
     lines = [line for trial in trials for line in trial.code.splitlines()]
     settings = dict.fromkeys(line for line in lines if line.startswith(SETTING))
@@ -480,14 +480,14 @@ def _joined(trials: Iterable[RegionTrial]) -> str:
     return "\n".join([*settings, *codes])
 
 
-def _with(whole: str, trials: Sequence[RegionTrial]) -> str:
+def _add_parts(whole: str, trials: Sequence[RegionTrial]) -> str:
     """Return the code for the whole model and for the parts that it leaves out; settings come first."""
-    lines = _joined(trials).splitlines()
+    lines = _join_lines(trials).splitlines()
     settings = [line for line in lines if line.startswith(SETTING)]
     return "\n".join([*settings, whole, *(line for line in lines if line not in settings)])
 
 
-def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
+def _place_nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
     """Place `nested_compile_region`: each repeated block is traced once and repeated, inside one graph."""
     types = {name: module.type for name, module in study.tree.modules.items()}
     lines = []
@@ -539,12 +539,12 @@ def _time(study: _Study) -> None:
     ]
 
 
-def _ended(study: _Study) -> Plan:
+def _complete_plan(study: _Study) -> Plan:
     """Complete the plan with the smallest and quickest placements, and with the rollback, all tried."""
     smallest = None
     trials = smallest_of([trial for trial in study.regions if trial.state == "proved" and trial.modules])
     if trials and study.note("the smallest placement"):
-        code = _joined(trials)
+        code = _join_lines(trials)
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
         smallest = smallest if smallest.sound and (smallest.time_share or 0.0) >= HOT else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]

@@ -177,14 +177,14 @@ def _cases(study: Study) -> None:
     steps = [Call(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
     steps.insert(1, Call(f"{steps[0].label} again", cases[0], identical=True))
     study.note("the cases in the eager model")
-    expected = _expected(study, CASES, steps)
+    expected = _eager_results(study, CASES, steps)
     if expected is None:
         return
     trials = [_trial(study, CASES, setting, steps, expected) for setting in SETTINGS]
     study.add(advice=(*study.found.advice, advise(CASES, trials, _limit())))
 
 
-def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
+def _eager_results(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
     """Return the results of eager code; None if it does not accept the given inputs and those of one more call."""
     expected = Expected(study.context, study.names, steps)
     if expected.error is not None:
@@ -211,7 +211,7 @@ def _sweep(study: Study) -> None:
         fixed = {axis.name for axis in axes if axis.fixed}
         if candidate.instead_of is not None and candidate.instead_of not in fixed:
             continue
-        axis = _tried(study, case, candidate)
+        axis = _accepted_sizes(study, case, candidate)
         axes.append(axis.shape)
         study.add(axes=tuple(axes))
         if axis.shape.fixed:
@@ -229,13 +229,13 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
     study.note(f"{name} in the eager model")
-    expected = _expected(study, name, steps)
+    expected = _eager_results(study, name, steps)
     if expected is None:
         return
     trials = [_trial(study, name, DEFAULT, steps, expected)]
     if every_size(trials[0]) and (more := _further(study, case, axis)):
         steps = given + _steps(case, axis, (*sizes, *more))
-        expected = _expected(study, name, steps) or expected
+        expected = _eager_results(study, name, steps) or expected
         study.add(trials=study.found.trials[:-1])
         trials = [_trial(study, name, DEFAULT, steps, expected)]
     trials += [_trial(study, name, setting, steps, expected) for setting in SETTINGS[1:]]
@@ -271,7 +271,7 @@ def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
 # The eager model
 
 
-def _tried(study: Study, case: Case, candidate: Candidate) -> Axis:
+def _accepted_sizes(study: Study, case: Case, candidate: Candidate) -> Axis:
     """Return the sizes that the eager model accepts, with the first of the candidate's groups with which it accepts
     any."""
     size = candidate.size

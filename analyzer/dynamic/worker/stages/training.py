@@ -166,14 +166,16 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             )
             if phase == "backward":
                 log.end(
-                    "forward", "pass", _summary(graphs + _named(context, backend, record, case), "forward")
+                    "forward",
+                    "pass",
+                    _summary(graphs + _named_graphs(context, backend, record, case), "forward"),
                 )
             why = f"AOTAutograd: {one_line(dynamo.inner_error(error), context.work.root)}"
             log.end(phase, "fail", why)
             if phase == "forward":
                 log.set("backward", "not_run", "the forward graphs failed")
             return
-        graphs += _named(context, backend, record, case)
+        graphs += _named_graphs(context, backend, record, case)
         met = narrate.break_sites(record, context.names, case.name)
         sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
         if actual.random and compare(expected.output, actual.output).difference:
@@ -217,7 +219,7 @@ def _at(site: BreakSite) -> str:
     return f"{own.symbol} ({own.path}:{own.line}): {site.reason}"
 
 
-def _named(context: Context, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
+def _named_graphs(context: Context, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
     """Return the graphs with the code from which they were captured, by their compile ids."""
     places = {frame.compile_id: frame.place for frame in record.compiled}
     found = []
@@ -314,7 +316,9 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     # Compiled code computes with the number of the step as a tensor: less precise, but within torch's own tolerance.
     is_close = not by_tolerance(expected, actual)
     agreement = EQUAL if is_close else judge(context, expected, actual, Calls(run, cases=(case,)))
-    log.add(optimizer_sites=_apart(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again)))
+    log.add(
+        optimizer_sites=_name_own_sites(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again))
+    )
     detail = (
         f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
     )
@@ -381,14 +385,14 @@ def _whole_step(context: Context, log: TrainingLog) -> None:
         return
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
     found = narrate.break_sites(record, context.names, case.name)
-    sites = _apart([site for site in found if (site.path, site.line) not in known])
+    sites = _name_own_sites([site for site in found if (site.path, site.line) not in known])
     graphs = sum(frame.ops > 0 for frame in record.compiled)
     log.add(step_sites=sites)
     detail = f"{counted(graphs, 'graph')}, {counted(len(sites), 'break site')} beyond the model's own"
     log.end("step", "pass", f"as one compiled function {detail}")
 
 
-def _apart(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
+def _name_own_sites(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
     """Return the sites; those in tcready's own step are named by their statement there."""
     lines, first = inspect.getsourcelines(train_step)
     own = inspect.getsourcefile(train_step) or train_step.__code__.co_filename

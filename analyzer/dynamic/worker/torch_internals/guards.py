@@ -78,7 +78,7 @@ def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardC
     known, scope = _scopes(manager, values)
     number = in_python = 0
     found: list[tuple[str, float]] = []
-    every = [(node, guard) for node, _ in _guarded(root, ()) for guard in node.get_leaf_guards()]
+    every = [(node, guard) for node, _ in _iter_guarded(root, ()) for guard in node.get_leaf_guards()]
     for node, guard in [*every, *((root, guard) for guard in root.get_epilogue_lambda_guards())]:
         kind = type(guard).__name__
         number += 1
@@ -97,7 +97,7 @@ def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardC
 def _changing_floats(manager: Any, values: dict[str, Any]) -> Iterator[str]:
     """Yield the sources of floats with only a guard of their type."""
     known, scope = _scopes(manager, values)
-    for node, _ in _guarded(manager.root, ()):
+    for node, _ in _iter_guarded(manager.root, ()):
         kinds = {type(guard).__name__ for guard in node.get_leaf_guards()}
         if "TYPE_MATCH" in kinds and "EQUALS_MATCH" not in kinds:
             with contextlib.suppress(Exception):  # the value does not exist outside the check
@@ -142,29 +142,29 @@ def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
         by_text: dict[str, str] = {}
         for reason in reasons:
             name, _, first = reason.partition(": ")
-            by_text.setdefault(_spelled(reason), reason)
-            for text in _failing(managers[name], frame.f_locals) if name in managers else ():
+            by_text.setdefault(_without_source_line(reason), reason)
+            for text in _failing_guards(managers[name], frame.f_locals) if name in managers else ():
                 other = f"{name}: {text}"
                 # Of two that say the same, the one that names its source line.
-                named = "\n" not in first and _spelled(other) == _spelled(reason)
-                if named or _spelled(other) not in by_text:
-                    by_text[_spelled(other)] = other
+                named = "\n" not in first and _without_source_line(other) == _without_source_line(reason)
+                if named or _without_source_line(other) not in by_text:
+                    by_text[_without_source_line(other)] = other
         return tuple(by_text.values())
     return reasons
 
 
-def _spelled(reason: str) -> str:
+def _without_source_line(reason: str) -> str:
     """Return a reason without the source line after it."""
     return re.split(r"\s{2,}#", reason.split("\n")[0])[0].strip()
 
 
-def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
+def _failing_guards(manager: Any, values: dict[str, Any]) -> Iterator[str]:
     """Return every guard of one entry that fails for the locals `values`, in one line each."""
     root = getattr(manager, "root", None)
     if root is None or manager.global_scope is None:  # an entry that was invalidated
         return
     known, scope = _scopes(manager, values)
-    for node, path in _guarded(root, ()):
+    for node, path in _iter_guarded(root, ()):
         for guard in node.get_leaf_guards():
             kind = type(guard).__name__
             if kind in RELATIONAL:
@@ -181,7 +181,7 @@ def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
                 yield from _words(guard, "", root, (), known, scope)
 
 
-def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+def _iter_guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """Yield every node of a tree of guards, with the sources of the nodes down to it."""
     path = (*above, node.get_source())
     yield node, path
@@ -189,9 +189,9 @@ def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str
         for pair in node.get_key_value_managers().values():
             for child in pair:
                 if child is not None:
-                    yield from _guarded(child, path)
+                    yield from _iter_guarded(child, path)
     for child in node.get_child_managers():
-        yield from _guarded(child, path)
+        yield from _iter_guarded(child, path)
 
 
 def _words(

@@ -59,7 +59,7 @@ class KnownValues:
                 *pytree.tree_map_only(torch.Tensor, lambda each: values.get(id(each), each), (args, kwargs))
             )
         if any(known_value is not None for known_value in values.values()):
-            for tensor in _written(func, args, kwargs):
+            for tensor in _written_tensors(func, args, kwargs):
                 known_value = values.get(id(tensor))
                 if known_value is not None:
                     self.stale.add(_memory(known_value))
@@ -78,7 +78,7 @@ class KnownValues:
         """Store the values of a result on `meta` of those arguments, if they are few."""
         made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         if not all(tensor.is_meta and tensor.numel() <= MANY for tensor in made):
-            for tensor in _written(func, given.args, given.kwargs):
+            for tensor in _written_tensors(func, given.args, given.kwargs):
                 self.stale.add(_memory(tensor))
             return
         computed = self.computed(func, given)
@@ -119,7 +119,7 @@ def _is_determined(func: Any) -> bool:
     )
 
 
-def _written(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
+def _written_tensors(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
     """Return the tensors to which the operator writes, by its schema."""
     for place, each in enumerate(func._schema.arguments):
         if each.alias_info is not None and each.alias_info.is_write:

@@ -42,7 +42,7 @@ def _place(code: types.CodeType) -> Place:
     return Place(code.co_filename, code.co_firstlineno, code.co_name, generator)
 
 
-def _inlined(tracer: Any) -> tuple[Place, ...]:
+def _inlined_places(tracer: Any) -> tuple[Place, ...]:
     """Return the inlined functions down to the one that a tracer is in, outermost first."""
     found: list[Place] = []
     while tracer.parent is not None:
@@ -108,7 +108,7 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
     def logged(tracer: Any, *args: Any, **kwargs: Any) -> None:
         number = len(structured.breaks)
         log_break(tracer, *args, **kwargs)
-        structured.inlined[number] = _inlined(tracer)
+        structured.inlined[number] = _inlined_places(tracer)
 
     def watched(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         place = _place(frame.f_code)
