@@ -28,7 +28,7 @@ from tcready.dynamic.process import (
     watch_process,
     with_detail,
 )
-from tcready.dynamic.ranks import ended_by, left_in, suffix, together, where
+from tcready.dynamic.ranks import combine_ranks, describe_places, ended_by, left_in, suffix
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,
@@ -394,7 +394,7 @@ def _run_once(
             return observation_of(request, state, ending, place and f"at {place}", None, seconds), state
         endings = {suffix(rank): rank for rank in range(processes)}
         places = {end: fault_place(room / f"faults.txt{end}", work.root) for end in endings}
-        place = where([(rank, places[end]) for end, rank in endings.items()])
+        place = describe_places([(rank, places[end]) for end, rank in endings.items()])
         ended = ending.detail if ending.limit or ending.code else ""
         left = left_in(room, processes, places)
         dead = left[ending.dead].state if ending.dead is not None else None
@@ -407,7 +407,7 @@ def _run_once(
         return origin_of(path, work.root, request.own_packages)
 
     kind = request.options.parallel or "ddp"
-    return together(seen, left, ended, ending.reason, origin, kind, ending.exits), state
+    return combine_ranks(seen, left, ended, ending.reason, origin, kind, ending.exits), state
 
 
 def _work(request: RunRequest, root: str) -> Work:

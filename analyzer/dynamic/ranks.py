@@ -125,7 +125,7 @@ def ended_by(dead: State | None, first: State | None) -> State | None:
     )
 
 
-def where(places: Sequence[tuple[int, str | None]]) -> str:
+def describe_places(places: Sequence[tuple[int, str | None]]) -> str:
     """Describe a place as `at model.py:3`; if ranks were at different lines, `rank 0 at model.py:3, rank 1 at
     model.py:7`."""
     known = [(rank, place) for rank, place in places if place is not None]
@@ -134,7 +134,7 @@ def where(places: Sequence[tuple[int, str | None]]) -> str:
     return ", ".join(f"rank {rank} at {place}" for rank, place in known)
 
 
-def together(
+def combine_ranks(
     seen: Observation,
     left: Sequence[Left],
     ended: str,

@@ -179,7 +179,7 @@ def case_calls(
     `compiled` compiles the model; by default it is compiled as in the stage `capture`."""
 
     def compiling(model: Any) -> Callable[..., Any]:
-        wrapped = distributed.wrapped(model, context.work)
+        wrapped = distributed.wrap_in_ddp(model, context.work)
         found: Callable[..., Any] = compile_callable(wrapped, backend="eager", **context.compile_options)
         return found
 

@@ -17,7 +17,7 @@ def left(context: Context) -> float | None:
     budget = context.work.options.budget
     if budget is None:
         return None
-    return distributed.agreed(budget - (time.monotonic() - context.extras_since), context.work)
+    return distributed.agree_on_seconds(budget - (time.monotonic() - context.extras_since), context.work)
 
 
 def spent(context: Context) -> bool:

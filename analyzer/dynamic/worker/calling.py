@@ -99,11 +99,11 @@ def time_again(context: Context, function: Callable[..., Any], case: Case, backe
     def timed() -> None:
         call(context, function, case, backend.adopting(), backend.timing())
 
-    if distributed.agreed(backend.counts.total.seconds_in_all, context.work) > QUICK / 2:
+    if distributed.agree_on_seconds(backend.counts.total.seconds_in_all, context.work) > QUICK / 2:
         return
     with contextlib.suppress(Exception):  # it ran before
         timed()
-        once = distributed.agreed(time.perf_counter() - began, context.work)
+        once = distributed.agree_on_seconds(time.perf_counter() - began, context.work)
         for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) - 1):
             timed()
 

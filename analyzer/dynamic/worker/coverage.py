@@ -25,7 +25,7 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     )
 
 
-def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
+def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
     """Return the coverage with that of each named case; its shares are weighted by the frequency of the cases."""
     if found is None or not any(case.name for case, _ in by_case):
         return found

@@ -40,7 +40,7 @@ OWN_STYLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 Spread = Callable[[Any], Any]
 
 
-def placed(work: Work) -> Work:
+def place_work(work: Work) -> Work:
     """Return the work of this rank: if the device is plain `cuda`, on a GPU of its own."""
     if work.options.processes and work.options.device == "cuda":
         return with_device(work, f"cuda:{os.environ['LOCAL_RANK']}")
@@ -63,7 +63,7 @@ def end(work: Work) -> None:
         distributed.destroy_process_group()
 
 
-def agreed(seconds: float, work: Work) -> float:
+def agree_on_seconds(seconds: float, work: Work) -> float:
     """Return the first rank's seconds: decisions based on them would differ if each rank used its own clock."""
     if not work.options.processes:
         return seconds
@@ -85,10 +85,10 @@ def on_any(flag: bool, work: Work) -> bool:
 # How the model is spread over the ranks
 
 
-def spreading(context: Context) -> Spread:
+def make_distributor(context: Context) -> Spread:
     """Return a function that distributes a new model over the ranks, in place: sharded, or parallel by a plan.
 
-    DistributedDataParallel is not included: it wraps the model when that is compiled (`wrapped`). Raises RunError if
+    DistributedDataParallel is not included: it wraps the model when that is compiled (`wrap_in_ddp`). Raises RunError if
     there is no plan, or if it names no module of the model.
     """
     work = context.work
@@ -210,7 +210,7 @@ def _in_parts(model: nn.Module) -> tuple[str, ...]:
     )
 
 
-def wrapped(model: Any, work: Work) -> Any:
+def wrap_in_ddp(model: Any, work: Work) -> Any:
     """Wrap the model in DistributedDataParallel if it is a module, is not wrapped already, and has something to
     reduce.
 
@@ -286,7 +286,7 @@ def _place(stack: str, context: Context) -> Frame | None:
     return context.names.frame(*found[0]) if found is not None and is_user_file(found[0][0]) else None
 
 
-def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | None:
+def describe_parallel(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | None:
     """Return the reported values of the group, and of DistributedDataParallel."""
     if not work.options.processes:
         return None

@@ -139,11 +139,11 @@ class Names:
 
     def guard_file(self, shown: str, place: Place) -> str | None:
         """Return the file that a guard names: the frame's own, one named before, or one of torch."""
-        from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
+        from tcready.dynamic.worker.torch_internals.dynamo import shorten_path, torch_folder
 
         torch_file = os.path.join(torch_folder(), shown)
         known = (place.path, *self.sources.values(), *([torch_file] if os.path.isfile(torch_file) else []))
-        return next((path for path in known if shortened(path) == shown), None)
+        return next((path for path in known if shorten_path(path) == shown), None)
 
     def break_id(self, kind: str) -> str | None:
         from tcready.dynamic.worker.torch_internals.recording import break_id

@@ -20,7 +20,7 @@ from tcready.dynamic.worker.placements import fresh, steady_seconds
 from tcready.dynamic.worker.plan_choice import LEAST_ROUNDS, SteadyTimes
 from tcready.dynamic.worker.toolchain import cache_folder, compiler_cache, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import executed, isolates_recompiles
+from tcready.dynamic.worker.torch_internals.placement import execute, isolates_recompiles
 from tcready.schema.bench import Arm, BenchRequest
 from tcready.schema.run import Placement
 
@@ -59,7 +59,7 @@ class InductorClock:
                     compiler_cache(context, folder),
                     fresh(context) as model,
                 ):
-                    placed = executed(placement.code, model, None)
+                    placed = execute(placement.code, model, None)
                     started = time.perf_counter()
                     call(context, placed, case)
                     first = time.perf_counter() - started

@@ -15,7 +15,7 @@ from torch import nn
 HOW = {"compiled": "torch.compile", "disabled": "torch.compiler.disable"}
 
 
-def intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent, ...]:
+def find_intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent, ...]:
     """Return every decision about code that ran (`ran`: file and line), in order of file and line.
 
     Searched are the model, its submodules and their classes, and the functions of the user's modules.

@@ -30,7 +30,7 @@ Number = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class GlobalState:
     """The modes and random numbers under which a call was made."""
 
     random: torch.Tensor
@@ -39,9 +39,9 @@ class Surroundings:
     autocast: tuple[str, torch.dtype] | None
 
     @staticmethod
-    def now(device: torch.device) -> Surroundings:
+    def now(device: torch.device) -> GlobalState:
         cast = torch.is_autocast_enabled(device.type)
-        return Surroundings(
+        return GlobalState(
             torch.get_rng_state(),
             torch.cuda.get_rng_state() if device.type == "cuda" else None,
             torch.is_grad_enabled(),
@@ -67,7 +67,7 @@ class RecordedCall:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     output: Any
-    surroundings: Surroundings
+    surroundings: GlobalState
 
     def call(self, function: Any, *watchers: contextlib.AbstractContextManager[Any]) -> Any:
         """Repeat the call with copies of its inputs, because modules change them. Watchers see only the call."""
@@ -84,7 +84,7 @@ class _Watch:
 
     device: torch.device
     copies: Collection[Number]
-    inputs: dict[str, list[tuple[tuple[Any, Any], Surroundings]]] = field(
+    inputs: dict[str, list[tuple[tuple[Any, Any], GlobalState]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     outputs: dict[Number, Any] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Watch:
             running.append(len(seen))
             seen.append(signature)
             values = self._record((name, running[-1] or 0), (args, kwargs))
-            self.inputs[name].append((values, Surroundings.now(self.device)))
+            self.inputs[name].append((values, GlobalState.now(self.device)))
 
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             number = running.pop()

@@ -149,7 +149,7 @@ class Measuring:
             if self.alone:
                 self._measure(request, room)
             else:
-                ending = copies.ran(functools.partial(self._measure, request, room), seconds)
+                ending = copies.run_in_copy(functools.partial(self._measure, request, room), seconds)
             left, state = room / "result.json", room / "state.json"
             known = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
             now = read_state(str(state)) if state.exists() else None

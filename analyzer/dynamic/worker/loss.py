@@ -42,9 +42,9 @@ class Loss:
 
     def __call__(self, output: Any) -> torch.Tensor:
         """Return the scalar, with its graph."""
-        return self.of(self.tensors(output))
+        return self.combine(self.tensors(output))
 
-    def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+    def combine(self, tensors: list[torch.Tensor]) -> torch.Tensor:
         """Compute the scalar from its tensors."""
         if not self.weights:
             return (

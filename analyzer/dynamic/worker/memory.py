@@ -29,10 +29,10 @@ class Size:
         return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
 
     def __str__(self) -> str:
-        return f"{self.parameters:,} parameters, {shown(self.bytes)}"
+        return f"{self.parameters:,} parameters, {format_bytes(self.bytes)}"
 
 
-def shown(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Format a number of bytes, such as `14.5 GB`, in powers of 1000."""
     units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
     return next((f"{count / of:.1f} {unit}" for of, unit in units if count >= of), f"{count} bytes")
@@ -87,9 +87,9 @@ def fits(size: Size, work: Work) -> bool:
 
 def too_large(size: Size, work: Work, layers: str = "") -> str:
     """Return the message for a model that does not fit; `layers` is a `--config` with which it does."""
-    needed = shown(size.bytes * times_needed(work))
+    needed = format_bytes(size.bytes * times_needed(work))
     free = free_bytes(work.options.device)
-    has = f", which has {shown(free)} free" if free is not None else ""
+    has = f", which has {format_bytes(free)} free" if free is not None else ""
     instead = ["--tiny builds a small one of the same code"] if work.options.model else []
     instead += [f"--config {layers} fits"] if layers else []
     instead.append("--device meta needs no memory")

@@ -40,7 +40,7 @@ KNOWN_ROOTS = NOT_USER | {"triton", "builtins"} | sys.stdlib_module_names
 """Packages with functions that are not reported: torch knows them, or they are not kernels."""
 
 
-def find(context: Context) -> None:
+def find_native_calls(context: Context) -> None:
     """Find such functions on the lines that broke and in frames that Dynamo did not compile.
 
     This takes one more eager call of each case that has such lines.

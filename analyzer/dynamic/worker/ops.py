@@ -42,7 +42,7 @@ class Owners:
     again: frozenset[tuple[str, int, str]] = frozenset()
     """Those that were recompiled: at Dynamo's limit they run eagerly, without a break."""
 
-    def of(self, frames: Iterator[types.FrameType]) -> Site | None:
+    def site_of(self, frames: Iterator[types.FrameType]) -> Site | None:
         """Return the site of the innermost frame that belongs to a known break."""
         calls_the_rest = False
         for frame in frames:
@@ -244,7 +244,7 @@ class CountingBackend:
         if self.in_graph:
             into.append((self.counts.captured, name))
             self.counts.called[caller] += 1
-        elif (site := self.owners.of(calling_frames())) is not None:
+        elif (site := self.owners.site_of(calling_frames())) is not None:
             into.append((self.counts.outside, site))
         for tally, key in into:
             tally.ops[key] += 1

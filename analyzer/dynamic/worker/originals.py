@@ -29,7 +29,7 @@ def snapshot() -> Snapshot:
     }
 
 
-def replaced(before: Snapshot) -> tuple[str, ...]:
+def find_replaced(before: Snapshot) -> tuple[str, ...]:
     """Return dotted names with another value than in the snapshot, in its order.
 
     A wrapper around `torch.compile` does not count: Lightning installs one when it is imported, to record the

@@ -32,7 +32,7 @@ def may_matter(context: Context, case: Case) -> bool:
     return any(isinstance(leaf, float) or (broke and _is_floating(leaf)) for leaf in leaves)
 
 
-def varied(case: Case) -> Case:
+def vary_values(case: Case) -> Case:
     """Return the case with other floating values. Integers do not change, since they may be sizes or choose what is
     computed."""
 

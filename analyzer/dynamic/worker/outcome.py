@@ -35,7 +35,7 @@ class Unequal:
     """The inputs of all earlier calls, if they have other values."""
 
 
-def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
+def join_outcomes(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Return several outcomes as one; each key is appended to the names of its leaves."""
     return Outcome(
         tuple((f"{name}{key}", leaf) for key, each in outcomes.items() for name, leaf in each.leaves),

@@ -8,7 +8,7 @@ from tcready.events import narrate
 from tcready.events.record import Record
 
 
-def owners(record: Record, names: Names) -> Owners:
+def find_owners(record: Record, names: Names) -> Owners:
     """Return, by what a running frame shows, the break that causes it to be outside of graphs; the first site of a
     frame owns it."""
     lines: dict[tuple[str, int], Site] = {}

@@ -14,7 +14,7 @@ from tcready.dynamic.worker.agreement import case_calls, differs, judge
 from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage, weighted
+from tcready.dynamic.worker.coverage import coverage, weight_by_case
 from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
@@ -22,7 +22,7 @@ from tcready.dynamic.worker.outcome import Outcome, Unequal
 from tcready.dynamic.worker.parity import compare, tensors_in
 from tcready.dynamic.worker.random_calls import calls_of, compare_compiled, is_troubled, reached_limit
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import executed, restored
+from tcready.dynamic.worker.torch_internals.placement import execute, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
@@ -107,7 +107,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
             with fresh(context) as model:
                 backend = CountingBackend(model, context.work.options.device)
                 keys = keys_of(model)
-                placed = executed(code, model, backend)
+                placed = execute(code, model, backend)
                 found.keys = changed_keys(keys, placed)
                 with backend.adopting():
                     other = _case(context, case, model, placed, backend, found)
@@ -137,7 +137,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
         return found
     finally:
         dynamo.reset()
-    found.coverage = weighted(coverage(counts, context.work.options.device), by_case)
+    found.coverage = weight_by_case(coverage(counts, context.work.options.device), by_case)
     found.modules = module_tree(model, counts, context.names, True)
     found.called = counts.called
     return found
@@ -188,7 +188,7 @@ def _case(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )
     if context.raised_for_values:  # so may this
-        call(context, placed, other_values.varied(case), backend.adopting())
+        call(context, placed, other_values.vary_values(case), backend.adopting())
     for site in narrate.break_sites(cold, context.names, case.name):
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)
@@ -198,7 +198,7 @@ def _case(
 
 def _make_placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
     """Return a function that executes the lines of a placement on a model; by default its graphs run like eager code."""
-    return lambda model: executed(code, model, backend)
+    return lambda model: execute(code, model, backend)
 
 
 def steady_seconds(context: Context, function: Any, case: Case) -> float:

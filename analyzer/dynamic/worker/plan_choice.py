@@ -67,7 +67,7 @@ class Choice:
     """The criterion that chose among placements that capture the same."""
 
 
-def chosen(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
+def choose(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
     """Return the recommended placement; None if none is sound and has an operation in a graph.
 
     Of those that capture most, the simplest, unless another one is faster in each round; but the whole model rather

@@ -16,7 +16,7 @@ from tcready.dynamic.worker.calling import CALLS, call, seed_generators
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.outcome import Outcome, Unequal, joined
+from tcready.dynamic.worker.outcome import Outcome, Unequal, join_outcomes
 from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -94,7 +94,7 @@ def compare_compiled(
     if not unequal:
         return record, None
     numbers = tuple(unequal)
-    return record, Unequal(case, numbers, _joined(numbers, expected), joined(_named(unequal)))
+    return record, Unequal(case, numbers, _joined(numbers, expected), join_outcomes(_named(unequal)))
 
 
 def reached_limit(record: Record) -> bool:
@@ -170,7 +170,7 @@ def copied(output: Any) -> Outcome:
 
 
 def _joined(numbers: Sequence[int], outputs: Sequence[Outcome]) -> Outcome:
-    return joined(_named({number: outputs[number] for number in numbers}))
+    return join_outcomes(_named({number: outputs[number] for number in numbers}))
 
 
 def _named(outputs: dict[int, Outcome]) -> dict[str, Outcome]:

@@ -20,12 +20,12 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.kept_calls import RecordedCall, record_calls
 from tcready.dynamic.worker.ops import CountingBackend
-from tcready.dynamic.worker.outcome import Outcome, joined
+from tcready.dynamic.worker.outcome import Outcome, join_outcomes
 from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import (
-    executed,
+    execute,
     isolates_recompiles,
     refusing_breaks,
     restored,
@@ -107,7 +107,7 @@ class _Alone:
         return None
 
 
-def repeated(tree: Tree) -> list[Group]:
+def repeated_groups(tree: Tree) -> list[Group]:
     """Return the outermost modules with similar ones, those with the most weight first: one compilation may serve them
     all."""
     found: list[Group] = []
@@ -354,7 +354,7 @@ def _compile_alone(
         stack.enter_context(_put_back(modules.values()))
         cold, warm = Record(), Record()
         try:
-            executed(code, model, backend)
+            execute(code, model, backend)
             stack.enter_context(refusing_breaks())
             stack.enter_context(backend.adopting())
             for name, recorded in calls.items():
@@ -390,7 +390,7 @@ def _difference(
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
             dynamo.reset()
-            executed(code, model, "eager")
+            execute(code, model, "eager")
         outcomes = {}
         with contextlib.nullcontext() if is_compiled else torch.compiler.set_stance("force_eager"):
             for number, (name, call, _) in enumerate(unequal):
@@ -398,13 +398,13 @@ def _difference(
                 function = functools.partial(nn.Module.__call__, model.get_submodule(name))
                 prepared = replace(call, args=case.args, kwargs=case.kwargs)
                 outcomes[_of_call(number)] = outcome_of(prepared.call(without_autocast(context, function)))
-        return joined(outcomes)
+        return join_outcomes(outcomes)
 
     expected = {_of_call(number): outcome_of(call.output) for number, (_, call, _) in enumerate(unequal)}
     actual = {_of_call(number): output for number, (_, _, output) in enumerate(unequal)}
     cases = [Case(None, call.args, dict(call.kwargs)) for _, call, _ in unequal]
     with restored(()):
-        found = judge(context, joined(expected), joined(actual), Calls(run, cases=cases))
+        found = judge(context, join_outcomes(expected), join_outcomes(actual), Calls(run, cases=cases))
     return None if found.ok else found.text
 
 

@@ -45,7 +45,7 @@ def every_size(trial: ShapeTrial) -> bool:
     )
 
 
-def ranked(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
+def rank_trials(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
     """Return the sound trials, the best first: without settings that raised or had other outputs than eager."""
     left = sorted((trial for trial in trials if trial.sound), key=lambda trial: SIMPLEST.index(trial.setting))
     found: list[ShapeTrial] = []
@@ -118,7 +118,7 @@ def _padding(place: InputDimension, rank: int) -> str:
 def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
     """Return the advice from the trials of one axis (or of the cases). `limit` is the recompile limit, `size` the given
     one."""
-    order = ranked(trials)
+    order = rank_trials(trials)
     action, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
     return ShapeAdvice(varied, action, text, code, tuple(trial.setting for trial in order))
 

@@ -140,7 +140,7 @@ def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[
                 yield Candidate(f"dimension {dimension} of {item.name}", size, (places,), before)
 
 
-def resized(case: Case, places: Places, size: int) -> Case:
+def resize_inputs(case: Case, places: Places, size: int) -> Case:
     """Return the inputs with each of `places` repeated or cut to `size` along its dimension, so that every value is a
     given one.
 

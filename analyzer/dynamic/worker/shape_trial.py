@@ -21,7 +21,7 @@ from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import outcome_of, tensors_in
 from tcready.dynamic.worker.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.placement import executed
+from tcready.dynamic.worker.torch_internals.placement import execute
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
@@ -97,7 +97,7 @@ class Expected:
         def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
             if is_compiled:
                 dynamo.reset()
-                model = executed(setting.model_code, model, "eager")
+                model = execute(setting.model_code, model, "eager")
             function = with_arguments(setting.call_code, self.names, model)
             for first, _ in [*_pairs(self.steps)][: number // 2 + 1]:
                 for repeat in range(2):
@@ -151,7 +151,7 @@ def calls_of(
     dynamo.reset()
     model = context.build()
     backend = CountingBackend(model, context.work.options.device)
-    compiled = executed(setting.model_code, model, backend)
+    compiled = execute(setting.model_code, model, backend)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         with backend.count():  # only around the model: dispatches of `call_code` are the caller's

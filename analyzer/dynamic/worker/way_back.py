@@ -17,7 +17,7 @@ from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.placements import fresh
-from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_before, stance
+from tcready.dynamic.worker.torch_internals.placement import execute, logs_as_before, stance
 from torch import nn
 
 LARGEST = 4 << 30
@@ -43,7 +43,7 @@ def rollback_fails(context: Context, code: str) -> str | None:
     try:
         with fresh(context) as model, stance("default"), _environment(SWITCH, "1"):
             backend = CountingBackend(model, context.work.options.device)
-            placed = executed(f"{code}\n{ROLLBACK}", model, backend)
+            placed = execute(f"{code}\n{ROLLBACK}", model, backend)
             call(context, placed, case, backend.count())
     except Exception as error:
         return one_line(error, context.work.root)
@@ -63,10 +63,10 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
             contextlib.redirect_stdout(io.StringIO()),
         ):
             backend = CountingBackend(model, context.work.options.device)
-            placed = executed(f"{code}\n{LOGGING}", model, backend)
+            placed = execute(f"{code}\n{LOGGING}", model, backend)
             first = outcome_of_call(context, model, placed, case)
             call(context, placed, case)
-            executed(f"{SECONDS}\n{WARM}", model, backend)
+            execute(f"{SECONDS}\n{WARM}", model, backend)
             call(context, placed, case, backend.count())
     except Exception as error:
         return one_line(error, context.work.root)
@@ -75,7 +75,7 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
     if expected is None:
         return None
 
-    calls = case_calls(context, case, lambda model: executed(code, model, "eager"))
+    calls = case_calls(context, case, lambda model: execute(code, model, "eager"))
     found = judge(context, expected[0], first, calls)
     return None if found.ok else found.text
 
@@ -89,13 +89,13 @@ def checkpoint(context: Context, code: str) -> str:
     with fresh(context) as model:
         if not isinstance(model, nn.Module) or _bytes(model) > LARGEST:
             return ""
-        placed = executed(code, model, CountingBackend(model, context.work.options.device))
+        placed = execute(code, model, CountingBackend(model, context.work.options.device))
         call(context, placed, context.cases[0])
         saved = _saved(placed)
     eager = copy.deepcopy(context.build())  # a model may share its parameters with others
     failures = [_try_loading(eager, saved, "saved compiled, loaded in eager", context)]
     with fresh(context) as model:
-        placed = executed(code, model, CountingBackend(model, context.work.options.device))
+        placed = execute(code, model, CountingBackend(model, context.work.options.device))
         failures.append(_try_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
     return "; ".join(filter(None, failures)) or "saved and loaded both ways between eager and compiled"
 

@@ -17,7 +17,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.gradients import wanted_parameters
 from tcready.dynamic.worker.loss import Loss, loss_of
 from tcready.dynamic.worker.torch_internals import placement
-from tcready.dynamic.worker.torch_internals.placement import Beside, executed
+from tcready.dynamic.worker.torch_internals.placement import Beside, execute
 from tcready.dynamic.worker.torch_internals.settings import (
     Setting,
     changed_meanwhile,
@@ -124,7 +124,7 @@ class Running:
         return train
 
 
-def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
+def build_arm(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
     """Build the arm with a new model. `drifting` names buffers that can be restored. Raises what building it or the
     lines of the arm raise."""
     model = context.build()
@@ -132,7 +132,7 @@ def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequenc
     classes = {type(module) for module in model.modules()} if isinstance(model, nn.Module) else set()
     before = Beside.of(classes)
     with context.journal.running(arm.name), changed_meanwhile() as settings:
-        function = executed(arm.code, model, None, isolated=True) if arm.code.strip() else model
+        function = execute(arm.code, model, None, isolated=True) if arm.code.strip() else model
     after = before.now()
     changed = after.differs(before)
     if changed:

@@ -43,11 +43,11 @@ def none_because(device: str) -> str:
         return "this process has initialized CUDA, which a forked process cannot use"
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return "this process belongs to a torch.distributed group, which a forked process cannot join"
-    why = ran(_compute, PATIENCE).why
+    why = run_in_copy(_compute, PATIENCE).why
     return f"a copy of this process could not compute: {why}" if why else ""
 
 
-def ran(work: Callable[[], None], seconds: float) -> Ending:
+def run_in_copy(work: Callable[[], None], seconds: float) -> Ending:
     """Do `work` in a copy of this process, for at most the given seconds.
 
     Its output is discarded. It ends with this process, as do all processes that it starts.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.arms import Running, built, loss_for
+from tcready.dynamic.worker.bench.arms import Running, build_arm, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
 from tcready.dynamic.worker.bench.loops import Loop, loop_of
 from tcready.dynamic.worker.bench.state import Drift, drift
@@ -178,7 +178,7 @@ def built_or_why(
 ) -> Running | str:
     """Build the arm as `built` does; if that fails, return the reason in one line."""
     try:
-        return built(context, arm, forced=forced, drifting=drifting)
+        return build_arm(context, arm, forced=forced, drifting=drifting)
     except Exception as error:
         return error_of(error, context, missing)
 
@@ -201,7 +201,7 @@ class _Given:
 
 
 def _given(context: Context, request: BenchRequest) -> _Given:
-    eager = built(context, Arm(EAGER, ""))
+    eager = build_arm(context, Arm(EAGER, ""))
     record = Record()
     found = _Given([], Drift(), False, loop_of(context, request))
     for case in context.cases:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, call_quietly
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, build_arm, call_quietly
 from tcready.dynamic.worker.bench.inputs import Inputs
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.case import Case
@@ -39,7 +39,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     del keep  # there is nothing before the last batch
     if request.loader is None:
         raise Unmeasured("not run: no data loader was named")
-    running = built(context, Arm(EAGER, ""))
+    running = build_arm(context, Arm(EAGER, ""))
     fed = _Fed(context, running)
     waits: list[float] = []
     copies: list[float] = []

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, differs, judge
 from tcready.dynamic.worker.bench import state
-from tcready.dynamic.worker.bench.arms import Running, built
+from tcready.dynamic.worker.bench.arms import Running, build_arm
 from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -257,7 +257,7 @@ def _arm(
         if running is None or stateful:
             if arm.name in reusable or running is not None:
                 inductor.forget_compiled()
-            running, compiled = built(context, arm), False
+            running, compiled = build_arm(context, arm), False
             if each.layout is None:
                 reusable[arm.name] = running
         try:
@@ -316,7 +316,7 @@ def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) ->
         if not is_compiled:
             return called(context, model, model, case, reference.eager.loss, reference.how).outcome
         inductor.forget_compiled()
-        running = built(replace(context, build=lambda: model), arm)
+        running = build_arm(replace(context, build=lambda: model), arm)
         return _called(context, running, replace(reference, case=case)).outcome
 
     calls = Calls(run, context.build, (reference.case,), fused=True)
@@ -400,7 +400,7 @@ def _train(
             if measured.error or measured.parity is None:
                 continue
             try:
-                running = built(context, arm)
+                running = build_arm(context, arm)
                 with running.in_place():
                     actual = _losses(context, running.function, running.model, each.case, loss, steps)
             except Exception as error:

@@ -149,11 +149,11 @@ def _answer(
     )
     if len(points) >= LEAST_POINTS:
         soak = replace(soak, growth_bytes_per_hour=growth(points), drift=drift(times[0]))
-    state, reason = judged(soak, drift(times[1]), gave_up, failed)
+    state, reason = judge_soak(soak, drift(times[1]), gave_up, failed)
     return BenchAnswer("soak", soak=replace(soak, state=state, reason=reason))
 
 
-def judged(
+def judge_soak(
     soak: Soak, fastest: float | None, gave_up: bool = False, failed: str = ""
 ) -> tuple[CheckState, str]:
     """Return whether memory, recompilations and latency stay constant, and describe what does not.

@@ -39,7 +39,7 @@ from tcready.dynamic.worker.proof.kept import (
     stream,
 )
 from tcready.dynamic.worker.proof.sharing import Pair, described, same_containers, shared
-from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
+from tcready.dynamic.worker.proof.surroundings import global_state, left_otherwise, writes
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema.proof import Differs
 from torch import nn
@@ -106,7 +106,7 @@ LARGE_GRADIENT_SCALE = 4096.0
 """A second gradient of the loss: gradients of ordinary losses do not reach the bounds at which some code clamps them."""
 
 
-def behaviour(
+def observe_call(
     model: Any,
     function: Callable[..., Any],
     args: Any,
@@ -145,7 +145,7 @@ def behaviour(
         given_by: dict[str, list[float]] = {}
         try:
             with torch.set_grad_enabled(gradients):
-                set_before = surroundings()
+                set_before = global_state()
                 with contextlib.ExitStack() as stack:
                     if counts:
                         stack.enter_context(_count_calls(model, called, by_position, written_to, given_by))
@@ -155,7 +155,7 @@ def behaviour(
                         containers = same_containers(given, (args, kwargs), model)
                         output = drained(given)
                     finally:
-                        set_after = surroundings()
+                        set_after = global_state()
             if gradients:
                 grads = _gradients(model, leaves, output, scale, second=second)
         except Exception as raised:
@@ -195,7 +195,7 @@ EXACT = 1e-5
 """The largest difference between floats, relative to the largest, if they were not computed with fewer digits."""
 
 
-def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
+def reduce_to_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
     """Reduce the result of a call under autocast to types: for tensors the dtype, the shape, and whether they have all
     digits of the `whole` call without autocast."""
 
@@ -214,7 +214,7 @@ def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
     return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
 
 
-def of_outputs(seen: Behaviour) -> Behaviour:
+def reduce_to_outputs(seen: Behaviour) -> Behaviour:
     """Return only the outputs, exceptions and printed text of a call; the text without its numbers."""
     return Behaviour(
         seen.error,

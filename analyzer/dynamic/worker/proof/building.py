@@ -18,8 +18,8 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.surroundings import (
     environment_read,
     environment_set,
+    global_state,
     left_otherwise,
-    surroundings,
     writes,
 )
 from tcready.dynamic.worker.proof.variations import ENVIRONMENT
@@ -55,9 +55,9 @@ def begin(context: Context, request: ProofRequest) -> Build:
     """Import and build, and build again with other values of environment variables that the changed files read."""
     changed = {place.path for place in request.functions}
     with heard() as (printed, _), environment_read(changed) as names, writes().noted() as written:
-        before = surroundings()  # warnings have other filters meanwhile
+        before = global_state()  # warnings have other filters meanwhile
         failure = start(context)
-        process = left_otherwise(before, surroundings())
+        process = left_otherwise(before, global_state())
     if failure is not None:
         return Build(failure)
     process |= written
@@ -81,7 +81,7 @@ def begin(context: Context, request: ProofRequest) -> Build:
 
 def weights_built(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
     """Return values that identify the weights of a build."""
-    model = models.built("infer", request.seeds[0])
+    model = models.get_model("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     tensors = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
     own = {each.data_ptr() for each in tensors if each.layout == torch.strided}

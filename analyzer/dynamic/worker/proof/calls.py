@@ -34,9 +34,9 @@ from tcready.dynamic.worker.proof.behaviour import (
     GRADIENT_SCALE,
     LARGE_GRADIENT_SCALE,
     Behaviour,
-    behaviour,
-    of_outputs,
-    of_types,
+    observe_call,
+    reduce_to_outputs,
+    reduce_to_types,
 )
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.constructors import build_with
@@ -136,16 +136,16 @@ MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inf
 """Descriptions of modes for people."""
 
 
-def of_model(
+def calls_of_model(
     models: Models, request: ProofRequest, widening: Widening | None = None
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Make each call of the model, in this order: later calls see the state that earlier ones leave."""
     context = models.context
     watched = reached_modules({place.path for place in request.functions})
     for seed in request.seeds:
-        cases = models.drawn(seed)
+        cases = models.get_inputs(seed)
         for mode in request.modes:
-            model = models.built(mode, seed)
+            model = models.get_model(mode, seed)
             more: tuple[str, ...] = (OTHER_WEIGHTS, LARGE_WEIGHTS) if weights_of(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
@@ -243,7 +243,7 @@ def alone(
         recorded: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {}
         of: Any = None
         for place, (_, _, function) in found.items():
-            model = models.built(mode, seed)
+            model = models.get_model(mode, seed)
             if mode == "infer" and _is_called_as(model, function):
                 continue  # these calls have been made; in training they are, for gradients of varied inputs
             if of is None or of is not model:  # the arguments are modules of it
@@ -334,7 +334,7 @@ def called(
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
-            behaviour,
+            observe_call,
             model,
             watched=watched,
             leaves=leaves,
@@ -344,12 +344,12 @@ def called(
             counts=counts,
         )
         if key.variation in IN_FEW_DIGITS:
-            return of_outputs(called_once(function, args, kwargs))
+            return reduce_to_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
             return called_once(function, args, kwargs)
         whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
         cast = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(function)
-        return of_types(called_once(cast, args, kwargs), whole)
+        return reduce_to_types(called_once(cast, args, kwargs), whole)
 
 
 def _convert_floats(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
@@ -612,8 +612,8 @@ def _record_arguments(
     with contextlib.ExitStack() as stack:
         for place, found in functions.items():
             stack.enter_context(_recording(found, calls[place]))
-        for case in models.drawn(seed):
-            behaviour(model, _cast(models.context, model), *_arguments(case))
+        for case in models.get_inputs(seed):
+            observe_call(model, _cast(models.context, model), *_arguments(case))
     return calls
 
 
@@ -634,7 +634,7 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
         if len(calls) < RECORDED:
             is_method = bool(args) and isinstance(args[0], nn.Module)
             own = fresh(Case(None, args[1:] if is_method else args, kwargs))
-            caught = caught_around(sys._getframe(1), behaviour.__name__)
+            caught = caught_around(sys._getframe(1), observe_call.__name__)
             calls.append(((*args[: int(is_method)], *own.args), own.kwargs, caught))
         return function(*args, **kwargs)
 
@@ -754,8 +754,8 @@ def shortest(
     """Return the seconds of the shortest eager call with the inputs as given; None if one raises."""
     context = models.context
     try:
-        model = models.built("infer", request.seeds[0])
-        case = models.drawn(request.seeds[0])[0]
+        model = models.get_model("infer", request.seeds[0])
+        case = models.get_inputs(request.seeds[0])[0]
         times: list[float] = []
         with torch.no_grad(), autocast(context):
             since = time.perf_counter()

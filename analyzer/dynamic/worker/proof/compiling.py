@@ -59,7 +59,7 @@ class Compiling:
         """Make only the eager call, with the inputs of the seed unless a case is given."""
         if key.seed != self._seed:
             self._begin(key.seed)
-        case = case or self.models.drawn(key.seed)[key.case]
+        case = case or self.models.get_inputs(key.seed)[key.case]
         self.eager = called(self.models.context, self._eager, self._eager, case, key, self.watched)
         return self.eager
 
@@ -70,7 +70,7 @@ class Compiling:
         watching: contextlib.AbstractContextManager[Any] | None = None,
     ) -> Behaviour:
         """Make the compiled call that follows an eager one."""
-        case = case or self.models.drawn(key.seed)[key.case]
+        case = case or self.models.get_inputs(key.seed)[key.case]
         with watching or contextlib.nullcontext():
             compiled = called(
                 self.models.context, self._model, self._compiled, case, key, self.watched, counts=False
@@ -85,7 +85,7 @@ class Compiling:
 
     def _begin(self, seed: int) -> None:
         context = self.models.context
-        self._seed, self._eager = seed, self.models.built(self.mode, seed)
+        self._seed, self._eager = seed, self.models.get_model(self.mode, seed)
         if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
             self._model = context.build_as(self.mode, seed)
             own = state_of(self._model).keys()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.proof.calls import of_model
+from tcready.dynamic.worker.proof.calls import calls_of_model
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import ON_META
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
@@ -53,7 +53,7 @@ def disagreement(
         return result
 
     until = time.monotonic() + seconds
-    for number, (key, call) in enumerate(of_model(models, replace(request, seeds=request.seeds[:1]))):
+    for number, (key, call) in enumerate(calls_of_model(models, replace(request, seeds=request.seeds[:1]))):
         if number and time.monotonic() > until:
             break
         if key.variation == ON_META:

@@ -25,9 +25,9 @@ from tcready.dynamic.worker.proof.variations import (
     dimensions,
     has_integers,
     longer,
-    of_rows,
     other_integers,
     other_values,
+    with_rows,
 )
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -96,12 +96,12 @@ SAME = "with the same inputs"
 
 def same_inputs(models: Models, seed: int, calls: int = CALLS) -> Kind:
     """Return calls with the inputs as given."""
-    return Kind(SAME, (("given", models.drawn(seed)[0]),) * calls)
+    return Kind(SAME, (("given", models.get_inputs(seed)[0]),) * calls)
 
 
 def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
     """Yield calls with other inputs, one kind after the other."""
-    first, *others = models.drawn(seed)
+    first, *others = models.get_inputs(seed)
     if others:
         yield Kind(
             "with each set of inputs", tuple((each.label or "given", each) for each in (first, *others))
@@ -115,7 +115,7 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
         yield Kind("with other integers", (("given", first), *larger), may_recompile=True)
     rows = (("of length one", 1), (EMPTY, 0))
     yield Kind(
-        "with short inputs", tuple((words, _changed(first, of_rows, number)) for words, number in rows)
+        "with short inputs", tuple((words, _changed(first, with_rows, number)) for words, number in rows)
     )
     for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
         yield Kind(
@@ -206,7 +206,7 @@ def _id(reason: str) -> str:
     return reason.partition(": ")[0]
 
 
-def trained(
+def compare_training(
     models: Models, watched: Sequence[ModuleType], unstable: frozenset[str], differing: Differing, seed: int
 ) -> Later:
     """Return the results of training steps: forward, and backward through AOTAutograd."""

@@ -28,7 +28,7 @@ class Models:
     _last: _Built | None = None
     _drawn: dict[int, tuple[Case, ...]] = field(default_factory=dict)
 
-    def built(self, mode: Mode, seed: int) -> Any:
+    def get_model(self, mode: Mode, seed: int) -> Any:
         """Return a model with the weights of a seed, in its initial state."""
         last = self._last
         if last is not None and last.seed == seed and _is_as_built(last):
@@ -39,7 +39,7 @@ class Models:
             self._last = _Built(model, seed, state_of(model), _not_in_state(model))
         return model
 
-    def drawn(self, seed: int) -> tuple[Case, ...]:
+    def get_inputs(self, seed: int) -> tuple[Case, ...]:
         """Return the inputs of a seed, which must be copied for each call."""
         if seed not in self._drawn:
             self._drawn[seed] = self.context.draw(seed)

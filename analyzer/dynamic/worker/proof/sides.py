@@ -128,7 +128,7 @@ def _evaluate_after(first: ast.expr, value: ast.expr) -> ast.expr:
 
 
 @dataclass
-class Sides:
+class BranchCoverage:
     """Counts how often each test was true and false, and records which statements were executed."""
 
     tests: tuple[Span, ...]
@@ -148,7 +148,7 @@ class Sides:
     strings: dict[str, None] = field(default_factory=dict)
     """Strings that are such values, and strings in containers that are."""
 
-    def __enter__(self) -> Sides:
+    def __enter__(self) -> BranchCoverage:
         for name, function in self._functions().items():
             setattr(builtins, name, function)
         return self

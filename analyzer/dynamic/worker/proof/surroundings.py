@@ -22,7 +22,7 @@ LARGE = 50_000_000
 """The size of a file in bytes beyond which only its size is compared."""
 
 
-def surroundings() -> dict[str | bytes, Any]:
+def global_state() -> dict[str | bytes, Any]:
     """Return the settings of the process and the thread by name. Environment variables stay encoded: decoding all of
     them takes longer than most calls."""
     found: dict[str | bytes, Any] = {

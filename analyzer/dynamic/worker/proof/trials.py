@@ -40,9 +40,9 @@ from tcready.dynamic.worker.proof.calls import (
     Made,
     alone,
     called,
+    calls_of_model,
     cost,
     numbers_of_callees,
-    of_model,
     reached_modules,
     shortest,
     sizes_beside_integers,
@@ -50,7 +50,7 @@ from tcready.dynamic.worker.proof.calls import (
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.constructors import fitting_builds
-from tcready.dynamic.worker.proof.later_calls import Later, Study, trained
+from tcready.dynamic.worker.proof.later_calls import Later, Study, compare_training
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.rounding import (
@@ -64,8 +64,8 @@ from tcready.dynamic.worker.proof.rounding import (
     with_dtypes_of,
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
-from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.surroundings import environment_read, left_otherwise, surroundings
+from tcready.dynamic.worker.proof.sides import BranchCoverage
+from tcready.dynamic.worker.proof.surroundings import environment_read, global_state, left_otherwise
 from tcready.dynamic.worker.proof.variations import (
     BUILT,
     BY_CHANCE,
@@ -96,8 +96,8 @@ from tcready.dynamic.worker.proof.variations import (
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
     built_with,
-    of_other_sizes,
     set_to,
+    size_variations,
 )
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.step import climb
@@ -250,7 +250,7 @@ def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Beh
 def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     paths = {span.path for span in (*request.tests, *request.statements)}
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
-    sides = Sides(request.tests, request.statements)
+    sides = BranchCoverage(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
         build = begin(context, request)
@@ -270,7 +270,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         longest = LEAST / 5
         raised: set[str | None] = {None}
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
-        for calls in (of_model(models, request), alone(models, request, request.functions)):
+        for calls in (calls_of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
                 # if one takes all of its time, the others still have theirs: only they may take a branch
                 what = (key.function, key.mode) if key.function is not None else ()
@@ -304,7 +304,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
                 elif key.function is not None and (sides.ways() != known or seen.raised):
                     trace.alone.append(key)
         overlay.unmark()
-        _, once_more = next(of_model(Models(context), request))  # built once more, too
+        _, once_more = next(calls_of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
         trace.restless |= build.restless
@@ -319,7 +319,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         trace.compiled_errors, trace.left, trace.passed = _compiled_errors(models, request, trace)
         if "train" in request.modes and any(each.settings for each in request.variants):
             watched = reached_modules({place.path for place in request.functions})
-            trace.trained = trained(
+            trace.trained = compare_training(
                 models, watched, trace.restless, trace.differing_by_tolerance, request.seeds[0]
             )
     _save(trace, trace_path)
@@ -344,7 +344,7 @@ def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[st
     """Return the differences between two first calls of the model with other levels of loggers: they may log the time."""
     request = replace(request, seeds=request.seeds[:1])
     one, other = (
-        {key: call() for key, call in of_model(Models(context), request) if key.variation in LOGGED}
+        {key: call() for key, call in calls_of_model(Models(context), request) if key.variation in LOGGED}
         for _ in range(2)
     )
     return frozenset(name for key in one for name in restless(one[key], other[key]))
@@ -353,9 +353,9 @@ def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[st
 def _first_call(context: Context, request: ProofRequest) -> dict[str, Any]:
     """Make a call before those that are compared, so that names of Python modules have the same values before and after
     a change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
-    before = surroundings()
-    next(of_model(Models(context), request))[1]()
-    return left_otherwise(before, surroundings())
+    before = global_state()
+    next(calls_of_model(Models(context), request))[1]()
+    return left_otherwise(before, global_state())
 
 
 NUMBERS = 5
@@ -365,7 +365,7 @@ STRINGS = 8
 
 
 def _make_first_call(
-    context: Context, request: ProofRequest, sides: Sides
+    context: Context, request: ProofRequest, sides: BranchCoverage
 ) -> tuple[ProofRequest, dict[str, Any]]:
     """Return the request with the values that a first call reads (numbers in changed code, environment variables), and
     the settings of the process that the call leaves."""
@@ -406,7 +406,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, usual)
 
 
-def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[Pair]]:
+def _shared(trace: Trace, sides: BranchCoverage) -> dict[FunctionPlace | None, frozenset[Pair]]:
     taken = sides.taken()
     found = always((key.function, seen.shared) for key, seen in trace.calls if seen.error is None)
     by_model = all(each.true and each.false for each in taken)
@@ -421,7 +421,7 @@ def _measure_rounding(
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     found: dict[FunctionPlace | None, dict[tuple[str, str], float]] = {}
-    for calls in (of_model(models, first), alone(models, first, request.functions)):
+    for calls in (calls_of_model(models, first), alone(models, first, request.functions)):
         for key, call in calls:
             if key not in known or key.variation not in (GIVEN, WITH_GRADIENTS, TWICE, IN_TURN):
                 continue
@@ -454,7 +454,9 @@ def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     return all(
-        same_digits(known[key], call()) for key, call in of_model(models, first) if key.variation == GIVEN
+        same_digits(known[key], call())
+        for key, call in calls_of_model(models, first)
+        if key.variation == GIVEN
     )
 
 
@@ -474,7 +476,7 @@ def call_widely(
         functions = variant.functions if variant is not None else request.functions
         until = time.monotonic() + 2 * request.seconds
         for key, call in itertools.chain(
-            of_model(models, request, widening),
+            calls_of_model(models, request, widening),
             alone(models, request, functions, widening=widening),
         ):
             if key not in wanted or time.monotonic() > until:
@@ -510,7 +512,7 @@ def _after(
 ) -> Trial:
     context.measures = False
     texts = dict(variant.sources)
-    sides = Sides(variant.asked, variant.written)
+    sides = BranchCoverage(variant.asked, variant.written)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     usual: dict[str, Any] = {}
     for name, value in map(dynamo.set_flag, variant.settings):
@@ -578,7 +580,7 @@ def _compare_eager(
     variant: Variant,
     trace_path: Path,
     wide_paths: Sequence[Path],
-    sides: Sides,
+    sides: BranchCoverage,
 ) -> tuple[Trial, Trace | None, Models]:
     """Compare the calls with a variant with those in the trace. Return the trial and the models that made the calls,
     without the trace if something differs."""
@@ -616,7 +618,7 @@ def _compare_eager(
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
-    for calls in (of_model(models, request), alone(models, request, variant.functions)):
+    for calls in (calls_of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
             expected = wanted.pop(key, None)
             if expected is None:
@@ -816,7 +818,7 @@ def _compare_compiled(
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and _is_compiled(key)]
     constants = request.constants
-    not_compiled = EAGER | (of_other_sizes(constants) - {LONGER_COMPILED})
+    not_compiled = EAGER | (size_variations(constants) - {LONGER_COMPILED})
     not_compiled |= set_to(constants).keys() | built_with(constants).keys()
     first = [
         key
@@ -933,7 +935,7 @@ def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behavio
     model = context.build_as(mode, seed)
     compiled = compile_callable(model, backend="aot_eager")
     for key, known in calls:
-        case = models.drawn(key.seed)[key.case]
+        case = models.get_inputs(key.seed)[key.case]
         error = called(context, model, compiled, case, key, counts=False).error
         if error and error != known.error:
             return error

@@ -112,7 +112,7 @@ def dimensions(value: Any) -> int:
     return next((tensor.dim() for tensor in _tensors(value)), 0)
 
 
-def of_rows(value: Any, rows: int) -> Any:
+def with_rows(value: Any, rows: int) -> Any:
     """Return inputs with only the first rows of each tensor that is as long as the first one."""
     return _resize_rows(rows)(value, torch.Generator())
 
@@ -900,7 +900,7 @@ def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
     }
 
 
-def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
+def size_variations(constants: tuple[float | str, ...]) -> frozenset[str]:
     """Return the names of variations with longer inputs, and with more or fewer dimensions."""
     lengths = (each.name for each in _length_variations(constants))
     return frozenset((*LONGER, *AFTER_INFERENCE, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
@@ -909,7 +909,7 @@ def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
 def late(constants: tuple[float | str, ...]) -> frozenset[str]:
     """Return the names of variations that may spoil state of the model: they are tried last."""
     return (
-        of_other_sizes(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
+        size_variations(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
     )
 
 

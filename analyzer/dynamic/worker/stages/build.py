@@ -15,7 +15,7 @@ from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
 from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
 from tcready.dynamic.worker.model_store import ModelStore
-from tcready.dynamic.worker.originals import replaced
+from tcready.dynamic.worker.originals import find_replaced
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -65,7 +65,7 @@ def _built(context: Context) -> None:
     with failing(context, "build"):
         journal.write(_announce_size(context) or "build")
         distributed.begin(work)
-        spread = distributed.spreading(context)
+        spread = distributed.make_distributor(context)
 
         def make(seed: int) -> Any:
             return build(context.value, init, work, seed)
@@ -128,7 +128,7 @@ def _built(context: Context) -> None:
         built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
         how = "; ".join(["", *_how_built(store)])
         journal.end("pass", _size(model) + built_from + device + how)
-    if patched := replaced(context.originals):
+    if patched := find_replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
 

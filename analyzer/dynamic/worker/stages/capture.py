@@ -11,7 +11,7 @@ from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, othe
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, time_again
 from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
+from tcready.dynamic.worker.coverage import coverage, weight_by_case, with_cost
 from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import Trained, watched_step
@@ -19,7 +19,7 @@ from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.outcome import sharing
-from tcready.dynamic.worker.owners import compiled_again, owners
+from tcready.dynamic.worker.owners import compiled_again, find_owners
 from tcready.dynamic.worker.random_calls import compare_compiled, eager_outputs, may_vary
 from tcready.dynamic.worker.stand_ins import speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -65,8 +65,8 @@ def run(context: Context) -> None:
                 if context.stand_ins is not None:
                     context.stand_ins.report(context.journal)
         context.journal.add(
-            coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
-            ddp=distributed.observed(found.model, context.work, found.splits, context),
+            coverage=weight_by_case(coverage(found.counts, context.work.options.device), found.by_case),
+            ddp=distributed.describe_parallel(found.model, context.work, found.splits, context),
             modules=module_tree(found.model, found.counts, context.names, True),
             traced=line_sets(found.traced, context.names),
         )
@@ -84,7 +84,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     backend = CountingBackend(model, context.work.options.device)
     explained = dynamo.explaining(backend)
     compiled = compile_callable(
-        distributed.wrapped(model, context.work), backend=explained, **context.compile_options
+        distributed.wrap_in_ddp(model, context.work), backend=explained, **context.compile_options
     )
     observed = ObservedCall(context, model, compiled)
     cold = Record()
@@ -121,7 +121,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             if name == CALLS[0]:
                 if journal.observation.explain is None:
                     journal.add(explain=_explain(explained.output()))
-                backend.owners = owners(record, context.names)
+                backend.owners = find_owners(record, context.names)
             else:
                 again = backend.owners.again | compiled_again(record)
                 backend.owners = replace(backend.owners, again=again)
@@ -148,7 +148,7 @@ def _change_values(
     if not other_values.may_matter(context, case):
         return
     try:
-        other = other_values.varied(case)
+        other = other_values.vary_values(case)
         expected = other_values.eager_output(context, case, other)
     except Exception as error:
         why = one_line(error, context.work.root)

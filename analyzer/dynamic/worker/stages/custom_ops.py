@@ -23,7 +23,7 @@ UNDER_WAY = "under way when the process ended"
 
 def run(context: Context) -> None:
     """Run the stage. It does not require capturing, which often fails because an operator has no fake kernel."""
-    native_calls.find(context)
+    native_calls.find_native_calls(context)
     record_custom_ops(context)
     check(context)
 

@@ -15,7 +15,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import ObservedCall, outcome_of_call
 from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import watched_step
-from tcready.dynamic.worker.intents import intents
+from tcready.dynamic.worker.intents import find_intents
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.memory import measured_call
@@ -63,7 +63,7 @@ def run(context: Context) -> None:
         context.journal.add(
             executed=line_sets(lines, context.names),
             modules=module_tree(model, counts, context.names, False),
-            intents=intents(model, lines, context.names),
+            intents=find_intents(model, lines, context.names),
         )
         if unknown:
             context.journal.end("fail", unknown, "no_values")

@@ -19,7 +19,7 @@ def run(context: Context) -> None:
     """Set the module, the target, and the object that `--inputs` names (None without it)."""
     wanted = context.work.options.device
     context.device_found = wanted == "auto"
-    context.work = work = distributed.placed(with_device(context.work, device_of(wanted)))
+    context.work = work = distributed.place_work(with_device(context.work, device_of(wanted)))
     journal = context.journal
     journal.add(environment=environment(work))
     missing = missing_device(work.options.device)

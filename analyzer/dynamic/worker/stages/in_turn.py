@@ -12,7 +12,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.outcome import Outcome, joined
+from tcready.dynamic.worker.outcome import Outcome, join_outcomes
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -67,7 +67,7 @@ def _compiled_in_turn(context: Context) -> Outcome:
             raise StageFailedError from error
         finally:
             compiled_calls.add(context, record, case, warm=False)
-    return joined(actual)
+    return join_outcomes(actual)
 
 
 def _unchanged(case: Case) -> Case:
@@ -77,7 +77,7 @@ def _unchanged(case: Case) -> Case:
 def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
     """Return the joint outcome of all cases, called one after the other."""
     each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
-    return joined(each)
+    return join_outcomes(each)
 
 
 def _compiled(context: Context, model: Any) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from tcready.dynamic.worker.plan_choice import (
     NEAR,
     SETTING,
     SteadyTimes,
-    chosen,
+    choose,
     quickest,
     smallest_of,
     worth_timing,
@@ -32,7 +32,7 @@ from tcready.dynamic.worker.region_trials import (
     MOSTLY,
     proved_groups,
     proved_regions,
-    repeated,
+    repeated_groups,
 )
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -109,7 +109,7 @@ class _Study:
         return found
 
     def plan(self, cut: Sequence[str], **more: Any) -> Plan:
-        best = chosen(self.placements, self.times)
+        best = choose(self.placements, self.times)
         regions = tuple(self.regions)
         if best is None:
             tried = bool(self.placements)
@@ -210,7 +210,7 @@ def _try_placements(study: _Study) -> None:
             study.regions.append(_whole_region(capturing))
     if clean and whole is not None:
         study.regions.append(_whole_region(whole))
-        trials = proved_groups(study.context, study.tree, repeated(study.tree))
+        trials = proved_groups(study.context, study.tree, repeated_groups(study.tree))
     else:
         trials = proved_regions(study.context, study.tree, study.tree.children[""])
     if study.note("regions alone"):
@@ -548,7 +548,7 @@ def _complete_plan(study: _Study) -> Plan:
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
         smallest = smallest if smallest.sound and (smallest.time_share or 0.0) >= HOT else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
-    best = chosen(study.placements, study.times)
+    best = choose(study.placements, study.times)
     rollback = production = saved = ""
     if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
         rollback = _unless(

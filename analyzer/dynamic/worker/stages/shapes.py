@@ -22,7 +22,7 @@ from tcready.dynamic.worker.shape_advice import (
     every_size,
     mark_code,
     pad_code,
-    ranked,
+    rank_trials,
     settles_never,
     spec_code,
 )
@@ -32,7 +32,7 @@ from tcready.dynamic.worker.shape_axes import (
     candidates,
     inputs_of,
     parameter_names,
-    resized,
+    resize_inputs,
 )
 from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
 from tcready.dynamic.worker.step import Step
@@ -240,7 +240,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
         trials = [_trial(study, name, DEFAULT, steps, expected)]
     trials += [_trial(study, name, setting, steps, expected) for setting in SETTINGS[1:]]
     usual = trials[0]
-    order = ranked(trials)
+    order = rank_trials(trials)
     quiet = not changed(usual) and bool(order) and order[0] is usual
     if not quiet and not settles_never(usual):
         marking = Setting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
@@ -248,7 +248,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
         code = spec_code(name, axis.shape.dimensions, _ranks(case, axis)) if takes_dynamic_shapes() else None
         if code is not None:
             trials.append(_trial(study, name, Setting("dynamic_shapes", code), steps, expected))
-    order = ranked(trials)
+    order = rank_trials(trials)
     if every_size(usual) and every_size(order[0]):
         padding = Setting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))
         study.note(f"{name} padded in the eager model")
@@ -265,7 +265,9 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
     """Return one call for each size; a size of 1, which Dynamo always compiles separately, comes last."""
     ordered = sorted(sizes, key=lambda size: size == 1)
-    return [Call(f"{axis.shape.name} {size}", resized(case, axis.places, size), size) for size in ordered]
+    return [
+        Call(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size) for size in ordered
+    ]
 
 
 # The eager model
@@ -323,7 +325,7 @@ class _Eager:
             self.model = self.context.build()
             self._call(self.case)  # raises if the given inputs no longer work: the device is lost
         try:
-            self._call(resized(self.case, self.places, size))
+            self._call(resize_inputs(self.case, self.places, size))
         except (Exception, SystemExit) as error:
             self.model = None  # a call that raised half-way may have left anything behind
             reason = one_line(error, self.context.work.root)

@@ -259,7 +259,7 @@ def _counted_step(
         tensors = loss.tensors(output)
         # for an output that is computed from another one, the gradient of its own loss: the model's graph is not freed
         alone = [tensor.detach().requires_grad_() for tensor in tensors]
-        seeds = torch.autograd.grad(loss.of(alone), alone)
+        seeds = torch.autograd.grad(loss.combine(alone), alone)
         named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
         wanted = named | leaves
         if not wanted:  # a step leaves no gradient that is the model's

@@ -197,7 +197,7 @@ def torch_folder() -> str:
     return str(os.path.dirname(torch.__file__))
 
 
-def shortened(path: str) -> str:
+def shorten_path(path: str) -> str:
     """Return a file as Dynamo's guards name it: without the common prefix with torch's folder, and without one more
     character.
 

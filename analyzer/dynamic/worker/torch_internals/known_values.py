@@ -42,17 +42,17 @@ class KnownValues:
     stale: set[int] = field(default_factory=set)
     """Memory of values into which something unknown was written since."""
 
-    def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+    def value_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         known_value: torch.Tensor | None = getattr(tensor, VALUES_ATTRIBUTE, None)
         return None if known_value is None or _memory(known_value) in self.stale else known_value
 
-    def given(self, func: Any, args: Any, kwargs: Any) -> Given | None:
+    def known_arguments(self, func: Any, args: Any, kwargs: Any) -> Given | None:
         """Return the arguments of an operator with their values; None unless all are known and decide its result.
 
         Values of tensors that it writes to are not known afterwards.
         """
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        values = {id(tensor): self.of(tensor) for tensor in tensors if tensor.is_meta}
+        values = {id(tensor): self.value_of(tensor) for tensor in tensors if tensor.is_meta}
         known = None not in values.values() and (bool(values) or (not tensors and _makes_on_meta(kwargs)))
         if known and _is_determined(func):
             return Given(
@@ -65,7 +65,7 @@ class KnownValues:
                     self.stale.add(_memory(known_value))
         return None
 
-    def computed(self, func: Any, given: Given) -> Result | None:
+    def compute_on_cpu(self, func: Any, given: Given) -> Result | None:
         """Return the operator's result on the CPU; None if that raises."""
         kwargs = {**given.kwargs, "device": CPU} if given.kwargs.get("device") is not None else given.kwargs
         try:
@@ -74,7 +74,7 @@ class KnownValues:
         except Exception:  # `meta` may accept arguments that the CPU does not
             return None
 
-    def keep(self, result: Any, func: Any, given: Given) -> None:
+    def store(self, result: Any, func: Any, given: Given) -> None:
         """Store the values of a result on `meta` of those arguments, if they are few."""
         made = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         if not all(tensor.is_meta and tensor.numel() <= MANY for tensor in made):

@@ -55,10 +55,10 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)  # Dynamo's own fake tensors have rules of their own
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self._higher_order(func, args, kwargs)
-        given = self.known.given(func, args, kwargs)
+        given = self.known.known_arguments(func, args, kwargs)
         answer = _ANSWERS.get(func)
         if answer is not None and _on_meta(args) and not (func is _ATEN.copy_.default and args[0].is_meta):
-            computed = self.known.computed(func, given) if given is not None else None
+            computed = self.known.compute_on_cpu(func, given) if given is not None else None
             if computed is None:
                 return answer(self, func, args, kwargs)
             if func is _ATEN.copy_.default or (func is _ATEN._to_copy.default and not _stays(kwargs)):
@@ -66,7 +66,7 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             return moved_to_meta(computed.value)
         result = self._run(func, args, kwargs)
         if given is not None:
-            self.known.keep(result, func, given)
+            self.known.store(result, func, given)
         return result
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -84,14 +84,14 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             with self:
                 return args[0](*args[2:])
         if name == "cond" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
-            known = self.known.of(args[0])
+            known = self.known.value_of(args[0])
             taken = known.item() if known is not None else self.number("the condition of torch.cond", False)
             with self:
                 return (args[1] if taken else args[2])(*args[3])
         return func(*args, **kwargs)
 
     def _on_cpu(self, tensor: torch.Tensor) -> torch.Tensor:
-        known = self.known.of(tensor) if tensor.is_meta else None
+        known = self.known.value_of(tensor) if tensor.is_meta else None
         return made_up(tensor) if known is None else known.clone()
 
     def _without_kernel(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -101,7 +101,7 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
         what = f"the result of {func.name()}, which has no kernel on meta,"
         if sum(tensor.numel() for tensor in tensors) <= SMALL:
             with contextlib.suppress(Exception):
-                known = [self.known.of(tensor) for tensor in tensors if tensor.is_meta]
+                known = [self.known.value_of(tensor) for tensor in tensors if tensor.is_meta]
                 given, named = pytree.tree_map_only(torch.Tensor, self._on_cpu, (args, kwargs))
                 result = func(*given, **named)
                 if None in known:
@@ -156,7 +156,7 @@ def _nonzero(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> torch.Te
 
 def _selected(mode: StandInMode, mask: torch.Tensor) -> int:
     """The number of elements that a mask selects; assumed if the values of the mask are unknown."""
-    known = mode.known.of(mask) if mask.is_meta else mask
+    known = mode.known.value_of(mask) if mask.is_meta else mask
     if known is not None:
         return int(known.count_nonzero())
     whole = mask.numel()

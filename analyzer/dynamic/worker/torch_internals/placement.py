@@ -26,7 +26,7 @@ MARK = "__marked_compile_region_config__"
 """The attribute that `torch.compiler.nested_compile_region` leaves on a function."""
 
 
-def executed(code: str, model: Any, backend: Any | None, *, isolated: bool = False) -> Any:
+def execute(code: str, model: Any, backend: Any | None, *, isolated: bool = False) -> Any:
     """Run lines of a plan with `model` and `torch`; return the `model` that they leave.
 
     `backend` replaces the default one, so that the lines run as they are printed; None: Inductor, as printed.
