@@ -418,6 +418,7 @@ RAISING = {
 def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
     """What torch raises in the line of an `assert` is torch's."""
     import torch
+    from tcready.dynamic.worker.proof.behaviour import observe_call
 
     path = tmp_path / "raising.py"
     path.write_text(f"def f(x):\n    {statement}\n")
