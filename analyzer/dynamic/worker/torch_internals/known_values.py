@@ -81,7 +81,7 @@ class KnownValues:
             for tensor in _written_tensors(func, given.args, given.kwargs):
                 self.stale.add(_memory(tensor))
             return
-        computed = self.computed(func, given)
+        computed = self.compute_on_cpu(func, given)
         if computed is None:
             return
         values = [leaf for leaf in pytree.tree_leaves(computed.value) if isinstance(leaf, torch.Tensor)]
