@@ -115,8 +115,7 @@ def prove(
 ) -> ProofResult:
     """Try changes in separate processes. Whatever they do, the answer is a ProofResult.
 
-    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be
-    written.
+    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be written.
     """
     with Prover(request, progress) as prover:
         return prover.prove(proof)
@@ -200,9 +199,8 @@ def bench(
 
     Environment variables that set up Dynamo and Inductor are part of the measurement, unlike in a run.
 
-    Whatever happens, the answer is a BenchAnswer: the measurements so far, and in `failure` why there are no more.
-    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be
-    written.
+    Whatever happens, the answer is a BenchAnswer: the measurements so far, and in `failure` why there are no more. Raises
+    TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be written.
     """
     Target.parse(request.target)
     if request.options.processes:

@@ -128,8 +128,7 @@ def observe_given(
 def measuring_given(
     value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: CodeLocation
 ) -> Measuring:
-    """Return a callable that measures `value` as a bench of a target named `name` would, in copies of this process if
-    possible.
+    """A callable that measures `value` as a bench of a target named `name` would, in copies of this process if possible.
 
     Raises TcreadyError as `observe_given` does.
     """
@@ -220,8 +219,7 @@ def _file_of(owner: Any) -> str | None:
 
 
 def _code_file(owner: Any) -> str | None:
-    """Return the file of a function, or of the first function of a class: no module knows the file of a class in a
-    cell."""
+    """The file of a function, or of the first function of a class: no module knows the file of a class in a cell."""
     code = getattr(owner, "__code__", None)
     if code is None:
         defined = (getattr(inspect.unwrap(member), "__code__", None) for member in _functions_of(owner))
@@ -238,8 +236,7 @@ def _functions_of(owner: Any) -> list[Any]:
 
 
 def _files_of(value: Any) -> Iterator[str]:
-    """Return the files of the classes of a module and of all modules below it, with base classes; for a function its
-    file."""
+    """The files of the classes of a module and of all modules below it, with base classes; for a function its file."""
     value = _plain(value)
     owners = list(_definers(value))
     module = getattr(value, "__self__", value)

@@ -58,8 +58,7 @@ class Left:
 
 
 def left_in(room: Path, processes: int, places: Mapping[str, str | None]) -> tuple[Left, ...]:
-    """Return the results of each rank in the folder of a run. `places` says where each rank was, by the suffix of its
-    files."""
+    """The results of each rank in the folder of a run. `places` says where each rank was, by the suffix of its files."""
     found: list[Left] = []
     for rank in range(processes):
         ending = suffix(rank)
@@ -77,9 +76,8 @@ def suffix(rank: int) -> str:
 
 
 def first_dead(output: str) -> tuple[int, int] | None:
-    """Return the rank that died of a signal, else the first one that ended, and its exit code (negative: the signal),
-    from the output of the agent. The agent itself ends the others by SIGTERM, and others end because the first is
-    gone."""
+    """The rank that died of a signal, else the first one that ended, and its exit code (negative: the signal), from the
+    output of the agent. The agent itself ends the others by SIGTERM, and others end because the first is gone."""
     found = _failures(output)
     killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
     return next(reversed(killed or found), None)

@@ -46,8 +46,7 @@ class Naming(Protocol):
     def origin(self, path: str) -> Origin: ...
 
     def around(self, path: str, line: int) -> Definition | None:
-        """Return the innermost function around the line, or else the innermost class; None if the source is not
-        available."""
+        """The innermost function around the line, or else the innermost class; None if the source is not available."""
 
     def symbol(self, path: str, line: int, name: str = "") -> str:
         """Return the qualified name, such as `Model.forward`; for code outside of definitions the plain name."""
@@ -167,9 +166,8 @@ def _logged_site(event: BreakEvent, names: Naming, case: str | None) -> BreakSit
 
 
 def _fates(event: BreakEvent, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
-    """Return the outcome for the functions that a break leads through: the frame under compilation and, with nested
-    graph breaks, functions that were inlined in it. All of them are split except the last, in which the break was
-    handled."""
+    """Return the outcome for the functions that a break leads through: the frame under compilation and, with nested graph
+    breaks, functions that were inlined in it. All of them are split except the last, in which the break was handled."""
     inlined = () if event.skipped else event.inlined
     *above, own = (event.place, *inlined)
     split = [frame for place in above for frame in _fate(place, "split", names)]
@@ -211,8 +209,7 @@ def reason_line(message: str) -> str:
 
 
 def _unlogged_site(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
-    """Return a site at the `def` of a frame that Dynamo gave up without a log message (a generator, the recompile
-    limit)."""
+    """A site at the `def` of a frame that Dynamo gave up without a log message (a generator, the recompile limit)."""
     place = event.place
     if not is_silent(event, names):
         return None

@@ -50,7 +50,6 @@ def phases(rows: Iterable[Mapping[str, Any]], kernels: str) -> tuple[tuple[str, 
 
 
 def seconds(row: Mapping[str, Any], name: str) -> float:
-    """Return the value of a field that counts microseconds; 0 if it is missing, not a number, or impossible for a
-    clock."""
+    """The value of a field that counts microseconds; 0 if it is missing, not a number, or impossible for a clock."""
     value = row.get(name)
     return value * MICRO if isinstance(value, (int, float)) and 0 <= value < 1e18 else 0.0

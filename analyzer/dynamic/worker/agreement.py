@@ -94,8 +94,7 @@ MOVES = 2
 MORE_PRECISE = frozenset({torch.float32, torch.float64})
 """Casts to these dtypes are counted."""
 MANY = 1 << 22
-"""If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of
-them."""
+"""If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of them."""
 STATE = ("buffer", "attribute", "parameter", "argument")
 """Kinds of leaves that a call leaves behind."""
 CHUNK = 1 << 22
@@ -123,9 +122,8 @@ class Calls:
     cases: Sequence[Case] = ()
     """The cases with tensors that count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """True if the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts
-    cannot be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in
-    doubt."""
+    """True if the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts cannot
+    be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in doubt."""
 
 
 @dataclass(frozen=True)
@@ -198,9 +196,8 @@ def case_calls(
 def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
     """Compare the outcomes of compiled and eager code for the same calls.
 
-    Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the
-    user gave a tolerance, it decides instead. All ranks of a run take the same path, because calls may contain
-    collectives.
+    Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the user
+    gave a tolerance, it decides instead. All ranks of a run take the same path, because calls may contain collectives.
     """
     if cached := cached_on_one_side(expected, actual):
         expected, actual = without(expected, cached), without(actual, cached)
@@ -797,8 +794,7 @@ def _repeats_differ_alike(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls
 ) -> bool:
     """Return whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a
-    factor of 2 over all elements, and in nearly each element by a factor of 8 unless it is at most REPEATED there
-    too."""
+    factor of 2 over all elements, and in nearly each element by a factor of 8 unless it is at most REPEATED there too."""
 
     def is_small(at: int) -> bool:
         one, other = expected.leaves[at][1], actual.leaves[at][1]

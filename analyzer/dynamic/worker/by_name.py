@@ -502,8 +502,7 @@ def _step(parameters: Mapping[str, Any], ids: torch.Tensor, first: int, cache: A
 
 
 def _static_cache(model: Any, length: int) -> Any:
-    """Return a cache of keys and values of a fixed size. Older versions of transformers require its batch, dtype and
-    device."""
+    """A cache of keys and values of a fixed size. Older versions of transformers require its batch, dtype and device."""
     kind = importlib.import_module("transformers.cache_utils").StaticCache
     known = {
         "config": model.config.get_text_config(),
@@ -548,8 +547,7 @@ def _is_lightning(kind: type, name: str) -> bool:
 
 
 def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInputs]:
-    """Return a batch for `training_step`; else `example_input_array`, else the part of a batch that the forward
-    accepts.
+    """Return a batch for `training_step`; else `example_input_array`, else the part of a batch that the forward accepts.
 
     Raises RunError if a model is to be trained and nothing provides a batch.
     """

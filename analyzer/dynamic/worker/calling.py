@@ -115,8 +115,7 @@ def settle(context: Context) -> None:
 
 
 def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) -> str:
-    """Return the error if compiled code raised and eager code did not: the reason, and the user's line if one is
-    named."""
+    """The error if compiled code raised and eager code did not: the reason, and the user's line if one is named."""
     found = user_stack(narrate.parse_stack(str(error)))
     which = "" if name == CALLS[0] else f"the {name} compiled call raised "
     text = one_line(error, context.work.root)

@@ -50,8 +50,7 @@ def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]
 
 
 def with_cost(sites: tuple[BreakSite, ...], case: str | None, counts: Counts) -> tuple[BreakSite, ...]:
-    """Return the sites, those of `case` with the operations that they caused to run outside of graphs in the counted
-    call."""
+    """The sites, those of `case` with the operations that they caused to run outside of graphs in the counted call."""
     ops, seconds = counts.outside.ops, counts.outside.seconds
     timed = bool(counts.total.seconds)
     return tuple(

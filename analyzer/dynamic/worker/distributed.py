@@ -211,8 +211,7 @@ def _in_parts(model: nn.Module) -> tuple[str, ...]:
 
 
 def wrap_in_ddp(model: Any, work: Work) -> Any:
-    """Wrap the model in DistributedDataParallel if it is a module, is not wrapped already, and has something to
-    reduce.
+    """Wrap the model in DistributedDataParallel if it is a module, is not wrapped already, and has something to reduce.
 
     Gradients are not reduced: calls follow each other without a backward, which its reducer does not support.
     """

@@ -76,14 +76,13 @@ def observe_live(
     parity: bool = True,
     tolerance: tuple[float, float] | None = None,
 ) -> Observation:
-    """Observe how `value`, a module or a function, compiles for each of `cases`; with several cases also in turn.
-    With `as_a_target`, further stages run if `options` request them.
+    """Observe how `value`, a module or a function, compiles for each of `cases`; with several cases also in turn. With
+    `as_a_target`, further stages run if `options` request them.
 
-    A module is copied for each phase, so that its parameters, buffers and flags do not change, and so is each input
-    and each module of a partial. A function is called directly, and its changes to modules and tensors that it names
-    are undone. Random states, grad mode, default dtype and device, and stance are restored, warnings are not shown,
-    and Dynamo's caches are empty afterwards. Errors are recorded as in any Observation. Raises TcreadyError for
-    TorchScript.
+    A module is copied for each phase, so that its parameters, buffers and flags do not change, and so is each input and
+    each module of a partial. A function is called directly, and its changes to modules and tensors that it names are
+    undone. Random states, grad mode, default dtype and device, and stance are restored, warnings are not shown, and
+    Dynamo's caches are empty afterwards. Errors are recorded as in any Observation. Raises TcreadyError for TorchScript.
     """
     value = _unwrap_compiled(value)
     device = _device_of(value, cases)

@@ -364,11 +364,10 @@ def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, flo
 
 
 def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
-    """Return the items by the name of their case, from one `{"unit": ..., "count": ...}` for all or from one for each
-    case.
+    """The items by the name of their case, from one `{"unit": ..., "count": ...}` for all or from one for each case.
 
-    Raises RunError for a missing case, an unknown key, a unit that is not a short text, or a count that is not a
-    number above 0.
+    Raises RunError for a missing case, an unknown key, a unit that is not a short text, or a count that is not a number
+    above 0.
     """
     names = [case.name for case in found if case.name]
     if not isinstance(given, Mapping):
@@ -469,11 +468,10 @@ def inputs_of(
     seed: int = SEED_BUILD,
     sizes: Sequence[Sizes] = (),
 ) -> tuple[Any, str]:
-    """Return the inputs, from calling `value` if it is callable, and their name in messages. Raises what the callable
-    raises.
+    """The inputs, from calling `value` if it is callable, and their name in messages. Raises what the callable raises.
 
-    `value` is the object that `--inputs` named, or None: then by `convention`. `built` returns a new model. With
-    `sizes` it is called once with each of them, which gives named cases.
+    `value` is the object that `--inputs` named, or None: then by `convention`. `built` returns a new model. With `sizes`
+    it is called once with each of them, which gives named cases.
     """
     if value is not None:
         return _call_provider(value, "--inputs", seed, sizes), "--inputs"

@@ -194,8 +194,7 @@ def _label(node: ast.expr) -> str:
 
 
 def native_kind(value: Any) -> Literal["extension", "ctypes"] | None:
-    """Return the kind of a callable that is foreign compiled code: not Python, not torch's, not the standard
-    library's."""
+    """The kind of a callable that is foreign compiled code: not Python, not torch's, not the standard library's."""
     if isinstance(value, CTYPES_FUNCTION):
         return "ctypes"
     inner = value.__func__ if isinstance(value, types.MethodType) else value

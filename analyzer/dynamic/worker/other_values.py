@@ -33,8 +33,7 @@ def may_matter(context: Context, case: Case) -> bool:
 
 
 def vary_values(case: Case) -> Case:
-    """Return the case with other floating values. Integers do not change, since they may be sizes or choose what is
-    computed."""
+    """The case with other floating values. Integers do not change, since they may be sizes or choose what is computed."""
 
     def other(leaf: Any) -> Any:
         if _is_floating(leaf):

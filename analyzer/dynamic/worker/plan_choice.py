@@ -109,8 +109,7 @@ def _whole_model(sound: Sequence[Placement]) -> Placement | None:
 
 
 def _most_captured(sound: Sequence[Placement]) -> list[Placement]:
-    """Return the placements that capture the most operations and time, the simplest first: they are tried in that
-    order."""
+    """The placements that capture the most operations and time, the simplest first: they are tried in that order."""
     near = _near(sound)
     best_time = max(_time(item, near) for item in near)
     return [item for item in near if _time(item, near) >= best_time - NEAR_TIME]
@@ -207,8 +206,7 @@ def quickest(placements: Sequence[Placement]) -> Placement | None:
 
 
 def smallest_of(proved: Sequence[RegionTrial]) -> list[RegionTrial]:
-    """Return the regions with the fewest operations that hold 80 % of the time: one region, or the largest ones
-    together."""
+    """The regions with the fewest operations that hold 80 % of the time: one region, or the largest ones together."""
     options = [[trial] for trial in proved if (trial.time_share or 0.0) >= HOT]
     parts = sorted(
         (trial for trial in proved if trial.name), key=lambda trial: trial.time_share or 0.0, reverse=True

@@ -419,8 +419,7 @@ def created_in_float64() -> contextlib.AbstractContextManager[None]:
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:
-    """Return the tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up
-    at the end.
+    """The tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up at the end.
 
     `exact`: whether the error of eager code is known from float64. If not, TF32 counts as one of these dtypes.
     """

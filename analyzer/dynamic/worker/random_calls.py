@@ -67,8 +67,7 @@ def compare_compiled(
     expected: Sequence[Outcome],
     watching: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> tuple[Record, Unequal | None]:
-    """Make the same calls of the compiled function. Return Dynamo's record of them, and the outputs that are not
-    equal.
+    """Make the same calls of the compiled function. Return Dynamo's record of them, and the outputs that are not equal.
 
     Raises what a call raises.
     """

@@ -108,8 +108,7 @@ class _Alone:
 
 
 def repeated_groups(tree: Tree) -> list[Group]:
-    """Return the outermost modules with similar ones, those with the most weight first: one compilation may serve them
-    all."""
+    """The outermost modules with similar ones, those with the most weight first: one compilation may serve them all."""
     found: list[Group] = []
     for group in _groups(tree, (name for name in tree if _runs(tree, name))):
         if len(group.names) < 2 or _too_small(tree, group.names):

@@ -116,8 +116,7 @@ def _padding(place: InputDimension, rank: int) -> str:
 
 
 def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
-    """Return the advice from the trials of one axis (or of the cases). `limit` is the recompile limit, `size` the given
-    one."""
+    """The advice from the trials of one axis (or of the cases). `limit` is the recompile limit, `size` the given one."""
     order = rank_trials(trials)
     action, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
     return ShapeAdvice(varied, action, text, code, tuple(trial.setting for trial in order))

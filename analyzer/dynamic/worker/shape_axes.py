@@ -141,8 +141,7 @@ def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[
 
 
 def resize_inputs(case: Case, places: Places, size: int) -> Case:
-    """Return the inputs with each of `places` repeated or cut to `size` along its dimension, so that every value is a
-    given one.
+    """The inputs with each of `places` repeated or cut to `size` along its dimension, so that every value is a given one.
 
     A tensor that is passed twice remains one tensor.
     """

@@ -88,8 +88,7 @@ class Expected:
         return 2 * number + 1 < len(self.outputs)
 
     def difference(self, setting: Setting, number: int, output: Any) -> tuple[bool | None, str | None]:
-        """Return whether the output of a call is equal to that of eager, None if that is not known; and how it
-        differs.
+        """Return whether the output of a call is equal to that of eager, None if that is not known; and how it differs.
 
         To judge unequal outputs, the calls up to that one are compiled again, after a reset.
         """

@@ -43,8 +43,7 @@ class Step:
 
 
 def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
-    """Run the steps in order, each one that is requested and has its requirements met; return the first failure, if
-    any.
+    """Run the steps in order, each one that is requested and has its requirements met; return the first failure, if any.
 
     Stages that never began get their reason when the journal is closed. Raises RunEndedError if nothing more can be
     found.

@@ -88,8 +88,7 @@ class Try:
 
 
 def init_of(value: Any) -> Callable[[], Any] | None:
-    """Return a function that provides the constructor's arguments of a class of transformers: its configuration's
-    defaults."""
+    """A function that provides the constructor's arguments of a class of transformers: its configuration's defaults."""
     kind = getattr(value, "config_class", None)
     if not inspect.isclass(value) or kind is None:
         return None
@@ -328,8 +327,7 @@ SPECTRA = frozenset("input_features mel mels spec spectrogram".split())
 
 
 def _by_name(name: str, config: Any, parameters: Mapping[str, Any]) -> Guess | None:
-    """Return the guess for a parameter of this name, with the sizes of a configuration. A `high` of 0 is not known
-    yet."""
+    """The guess for a parameter of this name, with the sizes of a configuration. A `high` of 0 is not known yet."""
     graph = "edge_index" in parameters
     if name == "edge_index":
         return Guess("long", (2, 2 * LENGTH), LENGTH)

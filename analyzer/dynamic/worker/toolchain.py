@@ -18,8 +18,7 @@ PREFIX = "torchinductor_tcready_"
 
 
 def room_of(context: Context) -> str | None:
-    """Return the folder of the state file, which the launcher removes even if this process dies; None if there is
-    none."""
+    """The folder of the state file, which the launcher removes even if this process dies; None if there is none."""
     state = context.journal.state_path
     return os.path.dirname(os.path.abspath(state)) if state else None
 

@@ -81,8 +81,7 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
 
 
 def checkpoint(context: Context, code: str) -> str:
-    """Return the result of saving and loading: a checkpoint of the compiled model into an eager one, and the other
-    way round.
+    """The result of saving and loading: a checkpoint of the compiled model into an eager one, and the other way round.
 
     In one line; empty for a function, and for a model that is too large to be copied for it.
     """

@@ -38,11 +38,10 @@ LEAST_WARM = 2
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Run the first calls of every case, in order, then warm ones. The first case holds the seconds and memory of
-    all.
+    """Run the first calls of every case, in order, then warm ones. The first case holds the seconds and memory of all.
 
-    Excluded are the time to load torch's compiler, and work that a machine does once for all models (the choice of
-    vector instructions, precompiled headers).
+    Excluded are the time to load torch's compiler, and work that a machine does once for all models (the choice of vector
+    instructions, precompiled headers).
     """
     if len(request.arms) != 1:
         raise Unmeasured("a cold start is that of one arm")

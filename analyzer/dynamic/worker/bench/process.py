@@ -72,8 +72,7 @@ def forget_calls(context: Context) -> None:
 def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool = False) -> None:
     """Measure what is requested, and leave `result.json` in `room`, complete after every step.
 
-    An exception of the target becomes the `failure` of the answer. `is_built`: the stages up to `build` are done
-    already.
+    An exception of the target becomes the `failure` of the answer. `is_built`: the stages up to `build` are done already.
     """
     path = str(room / "result.json")
     context.journal.news = ""

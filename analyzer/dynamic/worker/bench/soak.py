@@ -212,11 +212,10 @@ def growth(points: Sequence[SoakPoint]) -> float | None:
 
 
 def steady_growth(sizes: Sequence[int | None]) -> float | None:
-    """Return the bytes by which memory grew from the first third to the last; None if it did not grow steadily, or by
-    too little.
+    """Return the bytes by which memory grew from the first third to the last; None if it did not grow steadily, or by too
+    little.
 
-    The lower medians of thirds are compared: a jump, a sawtooth and the noise of an allocator do not rise in both
-    steps.
+    The lower medians of thirds are compared: a jump, a sawtooth and the noise of an allocator do not rise in both steps.
     """
     known = [size for size in sizes if size is not None]
     third = len(known) // 3

@@ -250,11 +250,10 @@ def _count_calls(
     written: Counter[str],
     means: dict[str, list[float]],
 ) -> Iterator[None]:
-    """Count the calls of modules, by the names that the model has for them before or after the call, and the later
-    writes to their outputs.
+    """Count the calls of modules, by the names that the model has for them before or after the call, and the later writes
+    to their outputs.
 
-    An unknown module counts if it has hooks: a module that the call creates for itself is not visible to others
-    later.
+    An unknown module counts if it has hooks: a module that the call creates for itself is not visible to others later.
     """
     # Modules are kept alive: a new one that is made during the call could have the id of a deleted one.
     calls: list[tuple[nn.Module, int]] = []
@@ -551,8 +550,7 @@ INTEGERS = MappingProxyType({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: 
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """Return the sum of the bits of a tensor, read as integers. It changes if a call writes to one row of a large
-    table."""
+    """The sum of the bits of a tensor, read as integers. It changes if a call writes to one row of a large table."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     return int(tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64))
@@ -808,8 +806,7 @@ def same_digits(one: Behaviour, other: Behaviour) -> bool:
 def difference(
     before: Behaviour, after: Behaviour, ignored: frozenset[str] = frozenset()
 ) -> tuple[Differs, str] | None:
-    """Return the first difference in one line; None if a caller sees no difference. `ignored` is the result of
-    `restless`."""
+    """The first difference in one line; None if a caller sees no difference. `ignored` is the result of `restless`."""
     if before.error != after.error:
         return "exception", f"{_ending(before)} became {_ending(after)}"
     if before.structure != after.structure:

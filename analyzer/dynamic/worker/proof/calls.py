@@ -606,8 +606,7 @@ _Found = tuple[Any, str, FunctionType]
 def _record_arguments(
     models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
 ) -> dict[FunctionPlace, list[tuple[Any, Any, Caught]]]:
-    """Return the arguments with which calls of a model call functions, and the exceptions that are caught around these
-    calls."""
+    """The arguments with which calls of a model call functions, and the exceptions that are caught around these calls."""
     calls: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {place: [] for place in functions}
     with contextlib.ExitStack() as stack:
         for place, found in functions.items():

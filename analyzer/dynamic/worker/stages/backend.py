@@ -1,5 +1,4 @@
-"""Compile the target with Inductor on its device: check whether it compiles, how long that takes, and what it
-returns.
+"""Compile the target with Inductor on its device: check whether it compiles, how long that takes, and what it returns.
 
 Every compilation here has its own new cache folder: `cold` is cold, and the user's cache is not changed. Inductor is
 loaded only if this stage is requested.

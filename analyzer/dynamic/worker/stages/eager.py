@@ -92,8 +92,7 @@ def _count_operations(
     counts: Counts,
     lines: set[tuple[str, int]],
 ) -> Any:
-    """Return the output of a call of `function`, which calls `model`, with operations counted for the module that makes
-    them."""
+    """The output of a call of `function`, which calls `model`, with operations counted for the module that makes them."""
     own = Counts()
     watchers = [
         _watching(context, lines),

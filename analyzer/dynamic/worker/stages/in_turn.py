@@ -23,8 +23,7 @@ from tcready.events.record import Record
 def run(context: Context) -> None:
     """Add breaks and recompilations to the journal, and set `context.in_turn` if outputs differ.
 
-    Raises StageFailedError if a call raises. If an eager call does, the stage `eager` fails, else the stage
-    `capture`.
+    Raises StageFailedError if a call raises. If an eager call does, the stage `eager` fails, else the stage `capture`.
     """
     journal = context.journal
     try:

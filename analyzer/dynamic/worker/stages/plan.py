@@ -439,8 +439,7 @@ class _Sums:
         return captured / compiled + compiled_anyway / eager_seconds
 
     def doubt(self, names: Sequence[str]) -> float:
-        """Return the difference between the measurement of all compiled modules and their sum, as a part of all
-        operations."""
+        """The difference between the measurement of all compiled modules and their sum, as a part of all operations."""
         total = self.together[""].ops or 0
         return abs(self._sum(names, lambda module: module.ops) - total) / total if total else 0.0
 

@@ -274,8 +274,7 @@ def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
 
 
 def _accepted_sizes(study: Study, case: Case, candidate: Candidate) -> Axis:
-    """Return the sizes that the eager model accepts, with the first of the candidate's groups with which it accepts
-    any."""
+    """The sizes that the eager model accepts, with the first of the candidate's groups with which it accepts any."""
     size = candidate.size
     complaint: str | None = None
     for places in candidate.groups:

@@ -1,8 +1,7 @@
 """Observe a training step, part by part: forward and backward graphs, the optimiser, the whole step.
 
-Every part is reported by itself and none fails the run: a part that cannot be done is `not_run` with its reason.
-Breaks that are found here are separate from the record of the model's own. Loss and gradients are part of the stage
-`parity`.
+Every part is reported by itself and none fails the run: a part that cannot be done is `not_run` with its reason. Breaks
+that are found here are separate from the record of the model's own. Loss and gradients are part of the stage `parity`.
 """
 
 from __future__ import annotations

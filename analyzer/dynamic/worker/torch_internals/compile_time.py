@@ -17,8 +17,7 @@ def begin() -> None:
 
 
 def phases(kernels: str) -> tuple[tuple[str, float], ...]:
-    """Return seconds since `begin`, each phase without those that it contains; those of kernels under the name
-    `kernels`.
+    """Return seconds since `begin`, each phase without those that it contains; those of kernels under the name `kernels`.
 
     Empty for a torch that does not count them.
     """

@@ -198,8 +198,7 @@ def torch_folder() -> str:
 
 
 def shorten_path(path: str) -> str:
-    """Return a file as Dynamo's guards name it: without the common prefix with torch's folder, and without one more
-    character.
+    """A file as Dynamo's guards name it: without the common prefix with torch's folder, and without one more character.
 
     As `torch.utils._traceback.shorten_filename` does: of a path that shares only the root, `/tmp/a.py`, `mp/a.py`
     remains.

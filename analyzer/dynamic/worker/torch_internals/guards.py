@@ -62,8 +62,7 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
 
 
 def _scopes(manager: Any, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the globals and the locals in which sources of guards are evaluated, for the locals `values` of the
-    frame."""
+    """The globals and the locals in which sources of guards are evaluated, for the locals `values` of the frame."""
     scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
     return dict(manager.global_scope), scope
 
@@ -126,12 +125,10 @@ def _text_of(guard: Any) -> str:
 
 
 def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the reasons that Dynamo logged, each followed by those of all other guards of its entry that fail as
-    well.
+    """Return the reasons that Dynamo logged, each followed by those of all other guards of its entry that fail as well.
 
-    The entries' guards are checked once more, after the conversion: it runs nothing of the frame, so the locals are
-    those of the check. The reason of one guard has the format of Dynamo, with the source line that it guards after a
-    `#`.
+    The entries' guards are checked once more, after the conversion: it runs nothing of the frame, so the locals are those
+    of the check. The reason of one guard has the format of Dynamo, with the source line that it guards after a `#`.
     """
     if not differences.has("cache_entries"):
         return reasons
