@@ -488,7 +488,7 @@ def _with_bench(
             part.began,
             part.ends,
         )
-    return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(chosen.root))
+    return _with_figures(seen, found, schedule.measurement_options(options, wanted) | _commit(chosen.root))
 
 
 def _first_answer_after(seen: Observation, arms: int) -> float:
@@ -570,7 +570,7 @@ def of_an_object(
         differing=_differing(seen, arms),
     )
     found = measured(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
-    return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(root))
+    return _with_figures(seen, found, schedule.measurement_options(options, wanted) | _commit(root))
 
 
 def worked_out(seen: Observation) -> Observation:
@@ -671,7 +671,7 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
                 f"--against {wanted.against}: its arms were timed in one process only, so nothing can be compared: "
                 "repeat that bench with a larger --budget"
             )
-        asked = schedule.asked_of(options, wanted)
+        asked = schedule.measurement_options(options, wanted)
         if options.device != "auto":
             asked["device"] = options.device
         _refuse_differences(wanted.against, bench, asked)

@@ -28,7 +28,7 @@ from tcready.schema.static import RuleText, SourceText, StaticResult
 from tcready.schema.words import TcreadyError, Verdict, lines_of
 
 if TYPE_CHECKING:
-    from tcready.dynamic import Standing
+    from tcready.dynamic import CodeLocation
     from tcready.static.units import Unit
 
 NOTEBOOK = "notebook"
@@ -112,7 +112,7 @@ def checked(
     from tcready.merge import merge
     from tcready.observations import sources_of
 
-    where = dynamic.standing(value, read.root)
+    where = dynamic.locate_code(value, read.root)
     cells = _cells([path for path, _, _ in where.code])
     read = dataclasses.replace(read, root=Path(where.base))
     units, unread = _units(where, cells)
@@ -143,7 +143,7 @@ def _measured(
     inputs: Any,
     run: RunOptions,
     name: str,
-    where: Standing,
+    where: CodeLocation,
     bench: ToMeasure,
 ) -> Observation:
     """The run with its bench."""
@@ -203,7 +203,7 @@ class _Read:
     warnings: tuple[str, ...]
 
 
-def _units(where: Standing, cells: _Program) -> tuple[list[Unit], list[str]]:
+def _units(where: CodeLocation, cells: _Program) -> tuple[list[Unit], list[str]]:
     """What is to be read of the object's code, and what to say of code that no source is known of."""
     from tcready.static.units import Unit
 

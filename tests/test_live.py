@@ -342,10 +342,10 @@ def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
 
 
 def test_a_copy_that_does_not_end_well() -> None:
-    assert copies.ran(lambda: None, 20) == copies.Ending()
-    assert copies.ran(lambda: os.kill(os.getpid(), 9), 20) == copies.Ending("it died by SIGKILL")
-    assert copies.ran(lambda: sys.exit(3), 20) == copies.Ending("it ended with code 1")
-    assert copies.ran(lambda: time.sleep(60), 0.2).late
+    assert copies.run_in_copy(lambda: None, 20) == copies.Ending()
+    assert copies.run_in_copy(lambda: os.kill(os.getpid(), 9), 20) == copies.Ending("it died by SIGKILL")
+    assert copies.run_in_copy(lambda: sys.exit(3), 20) == copies.Ending("it ended with code 1")
+    assert copies.run_in_copy(lambda: time.sleep(60), 0.2).late
 
 
 def test_a_copy_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_copy_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
     threading.Thread(target=interrupt).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            copies.ran(work, 30)
+            copies.run_in_copy(work, 30)
     finally:
         signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tcready.dynamic.worker.plan_choice import Choice, SteadyTimes, chosen, worth_timing
+from tcready.dynamic.worker.plan_choice import Choice, SteadyTimes, choose, worth_timing
 from tcready.schema.run import Placement
 
 WHOLE = Placement(
@@ -31,7 +31,7 @@ def slower(ratio: float) -> tuple[float, ...]:
 
 
 def choice(placements: list[Placement], measured: SteadyTimes | None = None) -> Choice:
-    found = chosen(placements, measured)
+    found = choose(placements, measured)
     assert found is not None
     return found
 

@@ -19,10 +19,10 @@ MODES: Mapping[str, str] = {
     "dynamic": "model = torch.compile(model, dynamic=True)",
     "static": "model = torch.compile(model, dynamic=False)",
 }
-"""Arms that are known by name."""
+"""Code of the arms that have a fixed name."""
 PLAN, PATCHED = "plan", "patched"
 OF_A_RUN = (PLAN, PATCHED)
-"""Arms whose code a run, or a patch, gives."""
+"""Arms that get their code from a run or from a patch."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class PatchToMeasure:
     """Changes to the code, and the settings that go with them."""
 
     sources: tuple[tuple[str, str], ...]
-    """Paths of files, and what is to stand in them."""
+    """Paths of files and their new content."""
     lines: tuple[str, ...] = ()
-    """Of code: how the changes are made, as a comment, and the settings."""
+    """For code: how the changes are made, as a comment, and the settings."""
 
 
 def arms_of(wanted: BenchOptions, plan: Plan | None, patch: Callable[[], PatchToMeasure]) -> tuple[Arm, ...]:
-    """The arms that are asked for, eager first; by default `default`, and `plan` where the run has one.
+    """Return the requested arms, eager first; by default `default`, and `plan` if the run has one.
 
-    `patch` gives what the arm `patched` changes. Raises TcreadyError for a name that is not known, for code that is
-    none, for a plan that nothing gives, and what `patch` raises.
+    `patch` returns what the arm `patched` changes. Raises TcreadyError for an unknown name, for invalid code, for a
+    missing plan, and whatever `patch` raises.
     """
     named = [name_and_code(text) for text in wanted.arms] or [("default", None)]
     by_itself = not wanted.arms and not wanted.quick and plan is not None and plan.code
@@ -82,7 +82,7 @@ def name_and_code(text: str) -> tuple[str, str | None]:
 
 
 def _code(name: str, code: str) -> str:
-    """The lines of an arm; an expression gives the model, unless it is a call that compiles in place."""
+    """Return the lines of an arm. An expression is assigned to `model`, unless it is a call that compiles in place."""
     try:
         tree = ast.parse(code)
     except SyntaxError as error:

@@ -1,4 +1,4 @@
-"""The worker as one file, to be run by any interpreter that has torch."""
+"""Build the worker as one file, which any interpreter with torch can run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
-"""The folder that is the package `tcready`."""
+"""The folder of the package `tcready`."""
 MAIN = """\
 import sys
 
@@ -20,7 +20,7 @@ else:
 
 raise SystemExit(main())
 """
-"""The launcher gives three files, a fork server a socket; a person gives options."""
+"""The launcher passes three files, a fork server a socket, a person options."""
 LAUNCHER = (
     "arms.py",
     "bundle.py",
@@ -37,7 +37,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def bundle_files() -> dict[str, bytes]:
-    """Name within the bundle to content: the worker, what launches it, the schema, and nothing else of tcready."""
+    """Map names within the bundle to contents: the worker, its launcher and the schema, and nothing else of tcready."""
     dynamic = PACKAGE / "dynamic"
     paths = [
         *(dynamic / "worker").rglob("*.py"),
@@ -57,9 +57,9 @@ def bundle_files() -> dict[str, bytes]:
 
 
 def build_bundle(path: Path) -> None:
-    """Write the bundle to `path`: the same bytes for the same sources, whatever the machine or the hour.
+    """Write the bundle to `path`: the same bytes for the same sources on every machine, at any time.
 
-    From within a bundle it is that bundle.
+    Called from within a bundle, copy that bundle.
     """
     if PACKAGE.parent.is_file():
         shutil.copyfile(PACKAGE.parent, path)

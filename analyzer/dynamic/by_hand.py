@@ -1,7 +1,7 @@
-"""The worker run by hand: `python worker.pyz --target model.py::Net -o observation.json`.
+"""The standalone worker: `python worker.pyz --target model.py::Net -o observation.json`.
 
-For a machine that has Python and torch and no tcready: the same launcher, from the same file, watches the run, so
-that a model that hangs, dies or eats the memory leaves an observation as well.
+For a machine that has Python and torch but no tcready: the same launcher, from the same file, watches the run, so
+that a model that hangs, crashes or runs out of memory still leaves an observation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import observe, refuse_trace_folder
 from tcready.dynamic.process import RunRequest
-from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
+from tcready.dynamic.schedule import Schedule, budget_of, measure, measurement_options, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import (
     BenchOptions,
@@ -42,9 +42,9 @@ _BENCH = {each.field: each for each in declared(BenchOptions)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if the model was compiled, whatever was seen; 2 if nothing was, and for wrong arguments.
+    """Return 0 if the model was compiled, whatever was found; 2 if nothing was compiled, and for invalid arguments.
 
-    The observation is written either way, if it can be.
+    The observation is written either way, if possible.
     """
     given = _parser().parse_args(arguments)
     began = time.monotonic()
@@ -54,18 +54,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_parallel(request.options)
         _refuse_unwritable(given.output)
         seen = observe(request, _say)
-        seen = _measured(seen, request, given, began) if given.bench else seen
+        seen = _add_measurements(seen, request, given, began) if given.bench else seen
     except TcreadyError as error:
         print(error, file=sys.stderr)
         return 2
-    seen = replace(seen, asked=_asked(given))
+    seen = replace(seen, asked=_command_line(given))
     try:
         write_json(given.output, seen)
     except OSError as error:
         print(f"cannot write {given.output}: {error.strerror}", file=sys.stderr)
         return 2
     print(_summary(seen, given.output))
-    if given.bench and not _timed(seen):
+    if given.bench and not _has_times(seen):
         why = next(iter(seen.bench_run.cut), "") if seen.bench_run else "the model did not run"
         print(f"nothing was timed{f': {why}' if why else ''}: give a larger --bench-budget", file=sys.stderr)
         return 2
@@ -77,7 +77,7 @@ def _say(what: object) -> None:
 
 
 def _refuse(given: argparse.Namespace) -> None:
-    """Raises TcreadyError, before anything runs, for what would be wrong only after it."""
+    """Raise TcreadyError, before anything runs, for options that would fail only after the run."""
     if given.trace_out is not None:
         refuse_trace_folder(Path(given.root) / given.trace_out, given.trace_out)
     if not given.bench:
@@ -101,8 +101,8 @@ def _refuse_unwritable(path: str) -> None:
         raise TcreadyError(f"-o {path}: it cannot be written there")
 
 
-def _timed(seen: Observation) -> bool:
-    """Whether a bench timed any arm beside eager."""
+def _has_times(seen: Observation) -> bool:
+    """Return whether a bench timed any arm besides eager."""
     rows = (
         row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured
     )
@@ -122,8 +122,10 @@ def _bench_options(given: argparse.Namespace) -> BenchOptions:
     )
 
 
-def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace, began: float) -> Observation:
-    """The run with what a bench measured; without it if the model cannot be called."""
+def _add_measurements(
+    seen: Observation, request: RunRequest, given: argparse.Namespace, began: float
+) -> Observation:
+    """Return the run with the bench measurements, or without them if the model cannot be called."""
     states = {stage.stage: stage.state for stage in seen.stages}
     if any(states[name] != "pass" for name in ("import", "build", "eager")):
         return seen
@@ -137,13 +139,13 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
         ends = began + budget_of(wanted)
         work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
         measure(work)
-    asked = asked_of(request.options, wanted)
+    settings = measurement_options(request.options, wanted)
     ran = BenchRun(
         arms,
         tuple(work.done),
         round(time.monotonic() - began, 1),
         tuple(dict.fromkeys(work.cut)),
-        tuple((name, value) for name, value in asked.items() if value),
+        tuple((name, value) for name, value in settings.items() if value),
         " ".join(["python", *map(quoted, sys.argv)]),
     )
     return replace(seen, bench_run=ran)
@@ -193,7 +195,7 @@ def _help(each: Declared) -> str:
 
 
 def _argument(each: Declared) -> dict[str, Any]:
-    """What argparse is told of an option."""
+    """Return the argparse settings of an option."""
     option = each.option
     if option.kind == "flag":
         return {"action": argparse.BooleanOptionalAction, "default": each.default}
@@ -202,8 +204,8 @@ def _argument(each: Declared) -> dict[str, Any]:
     return {**shown, "choices": option.choices} if option.choices else {**shown, "metavar": option.metavar}
 
 
-def _asked(given: argparse.Namespace) -> tuple[str, ...]:
-    """The same run on the command line of `tcready check`."""
+def _command_line(given: argparse.Namespace) -> tuple[str, ...]:
+    """Return the arguments of `tcready check` for the same run."""
     written = {each.field: getattr(given, each.field) for each in _OPTIONS}
     other = {each.field: written[each.field] for each in _OPTIONS if written[each.field] != each.default}
     other.pop("trace_out", None)  # its folder is not empty any more
@@ -223,7 +225,7 @@ def _request(given: argparse.Namespace) -> RunRequest:
 
 
 def _summary(seen: Observation, path: str) -> str:
-    """One line: which stages failed, and how much of the model was captured."""
+    """Summarize in one line which stages failed, and how much of the model was captured."""
     captured = [stage.detail for stage in seen.stages if stage.stage == "capture" and stage.state == "pass"]
     failed = [f"{stage.stage} failed: {stage.detail}" for stage in seen.stages if stage.state == "fail"]
     share = [f"{seen.coverage.share:.0%} of operations in graphs"] if seen.coverage else []

@@ -1,4 +1,4 @@
-"""Starts workers as copies of one process that has imported torch already."""
+"""Start workers as copies of one process that has already imported torch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.request import LATE, LAUNCHER
 
 NAME_LENGTH = 15
-"""Bytes of a process's name that Linux keeps."""
+"""The number of bytes of a process name that Linux stores."""
 PATIENCE = 120.0
-"""Seconds that the server has to import torch."""
+"""Seconds that the server may take to import torch."""
 AWAKE = 1.0
-"""Seconds of silence after which a server that was stopped is let go on."""
+"""Seconds of silence after which a stopped server is continued."""
 
 
 def _kind(python: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """What runs must have in common to be copies of one process."""
+    """Return what runs must have in common to be copies of one process."""
     return python, {name: value for name, value in environment.items() if name not in LATE}
 
 
 class Copy:
-    """A worker that was forked: what `subprocess.Popen` offers of one, as far as a run is watched by it."""
+    """A forked worker, with the part of the interface of `subprocess.Popen` that watching a run needs."""
 
     def __init__(self, server: ForkServer, pid: int, output: IO[bytes]) -> None:
         self.pid = pid
@@ -43,7 +43,7 @@ class Copy:
         self._server = server
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; that of a signal is below zero. Raises subprocess.TimeoutExpired."""
+        """Return the exit code, which is negative for a signal. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             status = self._server.status_of(self.pid, timeout)
             if status is None:
@@ -56,11 +56,11 @@ class Copy:
 
 
 class ForkServer:
-    """A worker that has imported torch, and of which runs are copies: each is a process of its own.
+    """A worker that has imported torch. Runs are copies of it, each in a separate process.
 
-    Where nothing can be forked, where torch is missing, and for a run that needs another interpreter or other variables
-    than it was opened with, `start` gives None: such a run is started afresh. It may be used by several threads; the one
-    that opens it must live as long as it does: the server dies with it.
+    `start` returns None if forking is impossible, if torch is missing, and for a run that needs another interpreter
+    or other variables than the server was opened with; such a run gets a new process. Several threads may use it. The
+    thread that opens it must live as long as it does, because the server dies with that thread.
     """
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ class ForkServer:
         self.close()
 
     def open(self, python: str, environment: Mapping[str, str], seconds: float) -> None:
-        """Start the server, if nobody has: it imports torch, for as many seconds at most. Where it cannot, runs are
-        started afresh. An exception (Ctrl-C) ends it."""
+        """Start the server if it is not running. It may import torch for at most `seconds`. If that fails, runs get new
+        processes. An exception (Ctrl-C) ends it."""
         with self._lock:
             if self._failed or self._closed or self._kind is not None:
                 return
@@ -104,10 +104,10 @@ class ForkServer:
         environment: Mapping[str, str],
         mark: tuple[str, str],
     ) -> Copy | None:
-        """A copy that runs the worker with these arguments, in this folder; None if it cannot be a copy.
+        """Return a copy that runs the worker with these arguments in this folder; None if it cannot be a copy.
 
-        `mark` is the variable by which its processes are known, with its value, whose beginning they are called by too.
-        Raises OSError once the server was closed: whoever closed it wants no more runs.
+        `mark` is the environment variable, with its value, that identifies the processes of the run; their names
+        begin with the value too. Raises OSError if the server was closed, since then no more runs are wanted.
         """
         with self._lock:
             if self._closed:
@@ -140,7 +140,7 @@ class ForkServer:
             return Copy(self, found["pid"], os.fdopen(output, "rb", buffering=0))
 
     def status_of(self, pid: int, timeout: float | None) -> int | None:
-        """How a copy ended, as `os.wait` gives it; None if it has not within `timeout` seconds."""
+        """Return the status of an ended copy, as in `os.wait`; None if it has not ended within `timeout` seconds."""
         until = time.monotonic() + (PATIENCE if timeout is None else timeout)
         while True:
             with self._lock:
@@ -157,7 +157,7 @@ class ForkServer:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it had imported torch and is gone, though nobody closed it: a run may have killed it."""
+        """Return whether the server had imported torch and has ended without being closed: a run may have killed it."""
         return self._has_served and self._channel is None and not self._closed
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class ForkServer:
         self._closed = True
         if (channel := self._channel) is not None:
             with contextlib.suppress(OSError):
-                channel.shutdown(socket.SHUT_RDWR)  # whoever has the lock may wait for an answer
+                channel.shutdown(socket.SHUT_RDWR)  # the owner of the lock may wait for an answer
         with self._lock:
             self._shut()
             self._failed = True
@@ -207,12 +207,12 @@ class ForkServer:
         return self._next(time.monotonic() + seconds) is not None
 
     def _wake(self) -> None:
-        """A run may have stopped the server, and with it all others."""
+        """Continue the server: a run may have stopped it, and with it all others."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
     def _next(self, until: float) -> dict[str, Any] | None:
-        """The next answer; None if there is none by `until`, or the server is gone."""
+        """Return the next answer; None if there is none by `until`, or the server has ended."""
         while b"\n" not in self._read:
             if self._channel is None:
                 return None

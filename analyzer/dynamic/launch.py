@@ -1,4 +1,4 @@
-"""The requests to a worker: run a target, try changes, measure. Each answer is complete, whatever the target does."""
+"""Send requests to a worker: run a target, try changes, measure. Each answer is complete, whatever the target does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tcready.dynamic.process import (
     watch_process,
     with_detail,
 )
-from tcready.dynamic.ranks import ended_by, left_in, suffix, together, where
+from tcready.dynamic.ranks import combine_ranks, describe_places, ended_by, left_in, suffix
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,
@@ -48,13 +48,13 @@ from tcready.schema.words import Origin, StageName, StageReason, TcreadyError
 from tcready.target import Target
 
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
-"""Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
+"""Stages that call the model: the failure of one case does not affect the others. `fullgraph` may fail legitimately."""
 _T = TypeVar("_T", ProofResult, BenchAnswer)
 WITHOUT: tuple[StageReason, ...] = ("no_torch", "device_missing")
-"""Reasons that keep a run from beginning, though no stage fails."""
+"""Reasons for which a run does not begin although no stage fails."""
 TIMING: frozenset[BenchKind] = frozenset({"steady", "soak"})
-"""Processes of a bench that are no copies: how they differ is part of what is measured, and copies have their memory laid
-out alike."""
+"""Kinds of bench processes that are not copies: differences between processes are part of the measurement, and copies
+have the same memory layout."""
 
 
 def observe(
@@ -62,12 +62,12 @@ def observe(
     progress: Callable[[Progress], None] = lambda _: None,
     stays: StayingWorker | None = None,
 ) -> Observation:
-    """Run the target in a process of its own. Whatever the target does, the answer is an Observation. If the run ends
-    well, its process is left to `stays`.
+    """Run the target in a separate process. Whatever the target does, the answer is an Observation. If the run ends
+    well, `stays` takes over its process.
 
-    Where one of several named cases fails or ends the process, another process runs the others; the stage in which
-    it failed stays failed. `progress` is given in a few words what is under way. Raises TcreadyError if the target's
-    text names nothing, and OSError if the temporary folder cannot be written.
+    If one of several named cases fails or ends the process, another process runs the others; the stage in which it
+    failed remains failed. `progress` gets a short description of the current step. Raises TcreadyError if the text of
+    the target names nothing, and OSError if the temporary folder cannot be written.
     """
     Target.parse(request.target)
     root = os.path.realpath(request.root)
@@ -80,7 +80,7 @@ def observe(
         if failed_cases:
             options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
             once = replace(request, options=options)
-        seen, state = _once(once, work, progress, stays)
+        seen, state = _run_once(once, work, progress, stays)
         seconds += seen.seconds or 0.0
         seen = replace(seen, seconds=round(seconds, 4))
         failed = next(
@@ -97,7 +97,7 @@ def observe(
 
 
 def refuse_trace_folder(folder: Path, named: str) -> None:
-    """Raises TcreadyError if what torch traces would not be alone in a folder, or cannot be left there."""
+    """Raise TcreadyError if the folder for torch's trace is not empty or cannot be written."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise TcreadyError(
@@ -113,19 +113,19 @@ def refuse_trace_folder(folder: Path, named: str) -> None:
 def prove(
     request: RunRequest, proof: ProofRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> ProofResult:
-    """Try changes in processes of their own. Whatever they do, the answer is a ProofResult.
+    """Try changes in separate processes. Whatever they do, the answer is a ProofResult.
 
-    Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    Raises TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be written.
     """
     with Prover(request, progress) as prover:
         return prover.prove(proof)
 
 
 class Prover:
-    """A process that tries changes, one request after the other: torch is loaded once for all of them.
+    """A process that tries changes, one request after the other, so that torch is loaded once.
 
-    It is started with the first request, and anew after one that it did not survive. Raises TcreadyError if the target's
-    text names nothing, and OSError if the temporary folder cannot be written.
+    It starts with the first request, and again after a request that ended it. Raises TcreadyError if the text of the
+    target names nothing, and OSError if the temporary folder cannot be written.
     """
 
     def __init__(self, request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> None:
@@ -134,7 +134,7 @@ class Prover:
         self._progress = progress
         self._room: tempfile.TemporaryDirectory[str] | None = None
         self._running: Running | None = None
-        self._asked = 0
+        self._request_number = 0
 
     def __enter__(self) -> Prover:
         return self
@@ -150,7 +150,7 @@ class Prover:
         if self._running is None or self._room is None:
             self._end()
             self._room = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-            self._asked = 0
+            self._request_number = 0
         room = Path(self._room.name)
         if self._running is None:
             work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
@@ -165,14 +165,14 @@ class Prover:
             if isinstance(started, Ending):
                 return ProofResult(failure=started.detail)
         else:
-            self._asked += 1
-            _ask(room, self._asked, proof)
+            self._request_number += 1
+            _send_request(room, self._request_number, proof)
         assert self._running is not None
-        done = room / f"done-{self._asked}"
+        done = room / f"done-{self._request_number}"
         ending = watch_process(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
         )
-        result = _left(ProofResult, room / "result.json")
+        result = _read_answer(ProofResult, room / "result.json")
         if ending is None and result is not None:
             return result
         state, running = state_in(room), self._running
@@ -181,7 +181,7 @@ class Prover:
         if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
             return result
         ending = ending or Ending("no answer was left", "error")
-        return replace(result or ProofResult(), failure=_why(state, with_detail(ending, running)))
+        return replace(result or ProofResult(), failure=_explain_ending(state, with_detail(ending, running)))
 
     def _end(self) -> None:
         if self._running is not None:
@@ -195,12 +195,12 @@ class Prover:
 def bench(
     request: RunRequest, wanted: BenchRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> BenchAnswer:
-    """Measure in one process of its own, within the limits of the request's options.
+    """Measure in a separate process, within the limits of the request's options.
 
-    Variables of the environment that set up Dynamo and Inductor are part of what is measured, unlike in a run.
+    Environment variables that set up Dynamo and Inductor are part of the measurement, unlike in a run.
 
-    Whatever happens in it, the answer is a BenchAnswer: what was measured until then, and in `failure` why there is no
-    more. Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    Whatever happens, the answer is a BenchAnswer: the measurements so far, and in `failure` why there are no more. Raises
+    TcreadyError if the text of the target names nothing, and OSError if the temporary folder cannot be written.
     """
     Target.parse(request.target)
     if request.options.processes:
@@ -208,7 +208,7 @@ def bench(
     if wanted.kind in TIMING:
         request = replace(request, server=None)
     work = replace(_work(request, os.path.realpath(request.root)), bench=wanted)
-    answer, state, ending = _answered(BenchAnswer, request, work, progress)
+    answer, state, ending = _run_worker(BenchAnswer, request, work, progress)
     found = answer or BenchAnswer(wanted.kind)
     if dropped := sorted(name for name in os.environ if name.startswith(DROPPED_IN_A_BENCH)):
         words = f"not passed on, since what it makes torch write would be timed: {', '.join(dropped)}"
@@ -217,20 +217,20 @@ def bench(
     if answer is not None and (answer.failure or (ending.code == 0 and done)):
         return found
     if ending.limit and ending.reason != "timeout":
-        return replace(found, failure=_why(state, ending))
-    return ended_early(found, state, _why(state, ending), late=ending.limit)
+        return replace(found, failure=_explain_ending(state, ending))
+    return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
 
 
-def _ask(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
-    """Ask a process that stays for one thing more."""
+def _send_request(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
+    """Send one more request to a process that stays."""
     (room / "result.json").unlink(missing_ok=True)
     write_json(str(room / f"request-{number}.json"), wanted)
 
 
 class StayingWorker:
-    """The process of a run that is over, which measures with what it imported and built.
+    """The process of a finished run, which measures with what it imported and built.
 
-    Enter it as a context. `steps` is the number of consecutive calls that the bench times as one.
+    Use it as a context manager. `steps` is the number of consecutive calls that the bench times as one.
     """
 
     def __init__(self, steps: int = 1) -> None:
@@ -238,7 +238,7 @@ class StayingWorker:
         self._request: RunRequest | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._running: Running | None = None
-        self._asked = 0
+        self._request_number = 0
 
     def __enter__(self) -> StayingWorker:
         return self
@@ -247,7 +247,7 @@ class StayingWorker:
         self.close()
 
     def is_of(self, request: RunRequest) -> bool:
-        """Whether the process is alive and its model that of this request."""
+        """Return whether the process is alive and has the model of this request."""
         return (
             self._running is not None
             and self._request is not None
@@ -256,7 +256,7 @@ class StayingWorker:
 
     @staticmethod
     def suits(request: RunRequest) -> bool:
-        """Whether a process of this run could be one of a bench: a bench does not hide variables of the environment that
+        """Return whether the process of this run can serve a bench: a bench does not hide environment variables that
         set up Dynamo and Inductor."""
         hidden = {name for name in os.environ if name.startswith(DROPPED_PREFIXES)}
         return is_plain(request) and not any(not name.startswith(DROPPED_IN_A_BENCH) for name in hidden)
@@ -268,9 +268,9 @@ class StayingWorker:
         root: str,
         progress: Callable[[Progress], None],
     ) -> Ending:
-        """Run the stages in a fresh process; how they ended. The process stays if they ended well."""
+        """Run the stages in a new process and return how they ended. The process stays if they ended well."""
         self.close()
-        self._folder, self._asked = folder, 0
+        self._folder, self._request_number = folder, 0
         self._request = request = replace(
             request, server=None
         )  # a copy would have its memory laid out like others
@@ -288,10 +288,10 @@ class StayingWorker:
         return with_detail(ending, started)
 
     def prepare(self, request: RunRequest) -> None:
-        """Start a process that imports torch and waits for one request: what it measures it builds itself."""
+        """Start a process that imports torch and waits for one request. It builds what it measures itself."""
         self.close()
         self._folder = folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        self._asked = 0
+        self._request_number = 0
         self._request = request = replace(request, server=None)
         room = Path(folder.name)
         work = replace(_work(request, os.path.realpath(request.root)), waits=True)
@@ -304,26 +304,26 @@ class StayingWorker:
     def bench(
         self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]
     ) -> BenchAnswer:
-        """As `bench`, in this process. Whatever happens in it, the answer is a BenchAnswer."""
+        """Like the function `bench`, in this process. Whatever happens, the answer is a BenchAnswer."""
         assert self._request is not None
         assert self._folder is not None
         assert self._running is not None
         room, running = Path(self._folder.name), self._running
-        self._asked += 1
-        _ask(room, self._asked, wanted)
+        self._request_number += 1
+        _send_request(room, self._request_number, wanted)
         limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
-        done = room / f"done-{self._asked}"
+        done = room / f"done-{self._request_number}"
         ending = watch_process(running.process, limited, room, running.mark, progress, done.exists)
-        found = _left(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
+        found = _read_answer(BenchAnswer, room / "result.json") or BenchAnswer(wanted.kind)
         if ending is None:
             return found
         state = state_in(room)
         self._end()
         ending = with_detail(ending, running)
-        return ended_early(found, state, _why(state, ending), late=ending.limit)
+        return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
 
     def close(self) -> None:
-        """End the process, and remove its folder. Nothing happens if there is none."""
+        """End the process, if there is one, and remove its folder."""
         self._end()
         if self._folder is not None:
             self._folder.cleanup()
@@ -335,21 +335,21 @@ class StayingWorker:
             end_process(running)
 
 
-def _answered(
+def _run_worker(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
-    """One worker from its start to its end: the answer that it left, its state, and how it ended."""
+    """Run one worker from start to end. Return the answer that it left, its state, and how it ended."""
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
         ending = run_process(request, work.root, room, progress, work.bench is not None)
-        answer = _left(kind, room / "result.json")
+        answer = _read_answer(kind, room / "result.json")
         return answer, state_in(room), ending
 
 
-def _why(state: State | None, ending: Ending) -> str:
-    """Why a process gave no whole answer, in one line."""
+def _explain_ending(state: State | None, ending: Ending) -> str:
+    """Explain in one line why a process did not give a complete answer."""
     stages = state.observation.stages if state is not None else ()
     why = next((stage.detail for stage in stages if stage.state == "fail"), "")
     if not why and state is not None and state.doing is None:
@@ -358,17 +358,17 @@ def _why(state: State | None, ending: Ending) -> str:
 
 
 def _case_of(failed: Stage, state: State) -> str | None:
-    """The named case in which that stage failed, or in which the process ended."""
+    """Return the named case in which that stage failed, or in which the process ended."""
     return state.case if failed.stage == state.doing else dict(state.failed_cases).get(failed.stage)
 
 
-def _once(
+def _run_once(
     request: RunRequest,
     work: Work,
     progress: Callable[[Progress], None],
     stays: StayingWorker | None = None,
 ) -> tuple[Observation, State | None]:
-    """One worker from its start to its end, or until its run is over and it stays."""
+    """Run one worker from start to end, or until its run is over and it stays."""
     if stays is not None and not stays.suits(request):
         stays = None
     with contextlib.ExitStack() as stack:
@@ -392,7 +392,7 @@ def _once(
             return observation_of(request, state, ending, place and f"at {place}", None, seconds), state
         endings = {suffix(rank): rank for rank in range(processes)}
         places = {end: fault_place(room / f"faults.txt{end}", work.root) for end in endings}
-        place = where([(rank, places[end]) for end, rank in endings.items()])
+        place = describe_places([(rank, places[end]) for end, rank in endings.items()])
         ended = ending.detail if ending.limit or ending.code else ""
         left = left_in(room, processes, places)
         dead = left[ending.dead].state if ending.dead is not None else None
@@ -405,7 +405,7 @@ def _once(
         return origin_of(path, work.root, request.own_packages)
 
     kind = request.options.parallel or "ddp"
-    return together(seen, left, ended, ending.reason, origin, kind, ending.exits), state
+    return combine_ranks(seen, left, ended, ending.reason, origin, kind, ending.exits), state
 
 
 def _work(request: RunRequest, root: str) -> Work:
@@ -422,8 +422,8 @@ def _work(request: RunRequest, root: str) -> Work:
     )
 
 
-def _left(kind: type[_T], path: Path) -> _T | None:
-    """What a worker left there as its answer; None if there is none."""
+def _read_answer(kind: type[_T], path: Path) -> _T | None:
+    """Read the answer that a worker left at `path`; None if there is none."""
     with contextlib.suppress(*NOT_OURS):
         return read_json(kind, str(path))
     return None

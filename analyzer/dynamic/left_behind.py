@@ -1,4 +1,4 @@
-"""What a run left behind, as an Observation: its stages, and where and why it ended before its end."""
+"""Convert what a run left behind to an Observation: its stages, and where and why it ended early."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tcready.schema.words import STAGES, StageReason
 from tcready.target import Target
 
 LONGEST_FAULT = 1 << 20
-"""Bytes of what the fault handler wrote that are read."""
+"""The most bytes that are read from the output of the fault handler."""
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 OF_COMPILING: tuple[StageReason, ...] = ("compile_error", "mismatch")
-"""Reasons that say something of compiling: of several for one stage such a one stands."""
+"""Reasons that concern compiling. If a stage has several reasons, one of these takes precedence."""
 
 
 @dataclass(frozen=True)
 class RankFailure:
-    """The first stage that failed on another process than the observing one."""
+    """The first stage that failed on a process other than the observing one."""
 
     detail: str
     reason: StageReason | None
     first: bool
-    """Whether that was before the observing one's last word."""
+    """True if that was before the last message of the observing process."""
 
 
 def observation_of(
@@ -44,9 +44,10 @@ def observation_of(
     other: RankFailure | None,
     seconds: float,
 ) -> Observation:
-    """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end.
+    """Return the observation that the worker left. A stage that was running, or never began, fails with the reason
+    for the end of the process.
 
-    `seconds`: from the start of its process to the end.
+    `seconds`: from the start of the process to its end.
     """
     found = _blank(request) if state is None else state.observation
     found = replace(found, warnings=(*found.warnings, *ending.warnings), seconds=seconds)
@@ -62,7 +63,7 @@ def observation_of(
         ):  # a rank that gives up ends with an error, to take the rest along
             if other is not None and other.first and not other.detail.endswith(failed.detail):
                 failed = replace(failed, detail=other.detail, reason=other.reason)
-            elif ending.reason == "crash":  # the others only tell that it is gone
+            elif ending.reason == "crash":  # the others only report that it has ended
                 failed = replace(failed, detail=f"{ending.detail}; then {failed.detail}", reason="crash")
             done[failed.stage] = failed
             return replace(found, stages=stages_after(done, *LEFT))
@@ -87,7 +88,7 @@ def observation_of(
 
 
 def with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:
-    """What the other cases showed, with the stage failed in which each of these ended."""
+    """Return the observation of the other cases, with the stages failed in which each failed case ended."""
     stages = {stage.stage: stage for stage in seen.stages}
     for stage in failed_cases.values():
         known = stages[stage.stage]
@@ -100,7 +101,7 @@ def with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> O
 
 
 def first_failure(room: Path) -> RankFailure | None:
-    """Why another process than the observing one failed first; None where none says so.
+    """Return why a process other than the observing one failed first; None if no process reports that.
 
     A rank that ends takes the others with it in their next collective.
     """
@@ -121,7 +122,7 @@ def first_failure(room: Path) -> RankFailure | None:
 
 
 def fault_place(faults: Path, root: str) -> str | None:
-    """The innermost line, outside of installed code, of what the fault handler wrote; None if there is none."""
+    """Return the innermost line outside of installed code in the output of the fault handler; None if there is none."""
     for path, line in FAULT_LINE.findall(_text(faults)):
         shown = display_path(path, root)
         if not path.startswith("<") and os.path.isfile(path) and not os.path.isabs(shown):
@@ -132,7 +133,7 @@ def fault_place(faults: Path, root: str) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """What is written in a file; nothing of a pipe, or of what is not there."""
+    """Return the content of a file; empty for a pipe or a missing file."""
     with contextlib.suppress(OSError):
         if stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
@@ -141,7 +142,7 @@ def _text(path: Path) -> str:
 
 
 def _blank(request: RunRequest) -> Observation:
-    """What there is to say where the worker never wrote."""
+    """Return an observation for a worker that never wrote one."""
     options = request.options
     if options.inputs:
         return Observation(

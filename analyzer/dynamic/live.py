@@ -1,4 +1,4 @@
-"""Runs the worker's phases on an object of this process: what the pytest plugin has, no file and no name."""
+"""Run the phases of the worker on an object of this process, for the pytest plugin: there is no file and no name."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def observe_live(
     own_packages: Sequence[str] = (),
     root: str | os.PathLike[str] = ".",
 ) -> Observation:
-    """What compiling `value` shows, a module or a function, called as each of `calls` says: `(args, kwargs)`, a tuple
-    of arguments, a dict of keyword arguments, or the one argument.
+    """Observe how `value`, a module or a function, compiles, called with each of `calls`: `(args, kwargs)`, a tuple
+    of arguments, a dict of keyword arguments, or the only argument.
 
-    It runs here, not in a process of its own: what crashes or hangs takes this process along. Own is what is below
-    `root`, or below what `root` and the code of `value` have in common, and not installed; paths are shown relative to
-    that. Where the class of `value` is installed, or of modules in a wrapper of torch, its package counts as own too,
+    It runs in this process, so a crash or a hang affects this process too. Own code is code that is not installed and
+    lies below `root`, or below the common folder of `root` and the code of `value`; paths are shown relative to that
+    folder. If the class of `value`, or of modules in a wrapper of torch, is installed, its package counts as own too,
     as do `own_packages`. `tolerance` is (relative, absolute).
 
-    Raises TcreadyError where there is no torch, a call is none, or `value` is TorchScript or a class.
+    Raises TcreadyError if torch is missing, if a call is invalid, or if `value` is TorchScript or a class.
     """
     _refuse_class(value)
     if importlib.util.find_spec("torch") is None:
@@ -75,22 +75,22 @@ def observe_live(
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where the code of an object of this process stands."""
+class CodeLocation:
+    """The location of the code of an object of this process."""
 
     base: str
-    """What paths are shown relative to."""
+    """The folder to which shown paths are relative."""
     folders: tuple[str, ...]
-    """Further folders whose code is own."""
+    """Further folders with own code."""
     packages: tuple[str, ...]
-    """Installed packages whose code is own, since the object is of a class of theirs."""
+    """Installed packages that count as own code, because the object is of one of their classes."""
     code: tuple[tuple[str, str, str], ...]
-    """Of the object, or of those of its modules that are no torch's: file, module and qualified name; an empty file
-    where no source is known."""
+    """File, module and qualified name of the object, or of those of its modules that are not torch's; the file is empty
+    if the source is not known."""
 
 
-def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standing:
-    """Where the code of a module or function stands. Raises TcreadyError for a class."""
+def locate_code(value: Callable[..., Any], root: str | os.PathLike[str]) -> CodeLocation:
+    """Locate the code of a module or function. Raises TcreadyError for a class."""
     _refuse_class(value)
     base, folders = _roots(os.path.realpath(root), list(_files_of(value)))
     owners = dict.fromkeys(_definers(part)[0] for part in _outermost(_plain(value)))
@@ -99,15 +99,16 @@ def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standin
         for owner in owners
         if hasattr(owner, "__qualname__") and not (isinstance(owner, type) and _is_torchs(owner))
     )
-    return Standing(base, folders, _packages_of(value), tuple(code))
+    return CodeLocation(base, folders, _packages_of(value), tuple(code))
 
 
 def observe_given(
-    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: CodeLocation
 ) -> Observation:
-    """What a check of `value` as a target named `name` shows, for what `--inputs` could give. It runs in this process.
+    """Observe `value` in this process as a check of a target named `name` would; `inputs` is any value that
+    `--inputs` accepts.
 
-    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript.
+    Raises TcreadyError if torch is missing, if the inputs are invalid, or if `value` is TorchScript.
     """
     given = _cases(inputs, options, name, where)
     from tcready.dynamic.worker import live
@@ -125,9 +126,9 @@ def observe_given(
 
 
 def measuring_given(
-    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: CodeLocation
 ) -> Measuring:
-    """What measures `value` as a bench of a target named `name`, in copies of this process if there can be any.
+    """A callable that measures `value` as a bench of a target named `name` would, in copies of this process if possible.
 
     Raises TcreadyError as `observe_given` does.
     """
@@ -145,8 +146,8 @@ def measuring_given(
     )
 
 
-def _cases(inputs: Any, options: RunOptions, name: str, where: Standing) -> tuple[Case, ...]:
-    """The calls that inputs stand for. Raises TcreadyError where there is no torch, or the inputs are none."""
+def _cases(inputs: Any, options: RunOptions, name: str, where: CodeLocation) -> tuple[Case, ...]:
+    """Return the calls that the inputs describe. Raises TcreadyError if torch is missing or the inputs are invalid."""
     if importlib.util.find_spec("torch") is None:
         raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
     from tcready.dynamic.worker.case import RunError
@@ -165,7 +166,7 @@ def _refuse_class(value: Any) -> None:
 
 
 def _packages_of(value: Any) -> tuple[str, ...]:
-    """The installed packages of the class or function `value` is; for a wrapper of torch, of what it wraps."""
+    """Return the installed packages of a class or function; for a wrapper of torch, those of the wrapped object."""
     files = (_file_of(owner) for part in _outermost(_plain(value)) for owner in _definers(part))
     return tuple(
         dict.fromkeys(
@@ -177,7 +178,7 @@ def _packages_of(value: Any) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """The function inside of decorators and partials; a module, and any other object, itself."""
+    """Return the function inside decorators and partials; return a module, and any other object, unchanged."""
     while isinstance(value, functools.partial):
         value = value.func
     with contextlib.suppress(ValueError):  # wrappers in a circle
@@ -186,7 +187,7 @@ def _plain(value: Any) -> Any:
 
 
 def _definers(value: Any) -> tuple[Any, ...]:
-    """What says where `value` comes from: its class, or a function itself; for a method both."""
+    """Return the objects that define where `value` comes from: its class, or the function; for a method both."""
     if not hasattr(value, "__qualname__"):
         return (type(value),)
     owner = getattr(value, "__self__", None)
@@ -194,7 +195,7 @@ def _definers(value: Any) -> tuple[Any, ...]:
 
 
 def _outermost(value: Any) -> Iterator[Any]:
-    """`value`, but for a module whose class is torch's own those below it, down to the first that are not."""
+    """Return `value`; for a module of one of torch's own classes, the outermost modules below it that are not torch's."""
     owner: Any = getattr(value, "__self__", None)
     module = owner if hasattr(owner, "named_children") else value
     if not hasattr(module, "named_children") or not _is_torchs(type(module)):
@@ -209,7 +210,7 @@ def _is_torchs(kind: type) -> bool:
 
 
 def _file_of(owner: Any) -> str | None:
-    """The file that a class or function stands in, None where it has none."""
+    """Return the file of a class or function; None if it has none."""
     code = getattr(owner, "__code__", None)
     if code is not None:
         return str(code.co_filename)
@@ -218,7 +219,7 @@ def _file_of(owner: Any) -> str | None:
 
 
 def _code_file(owner: Any) -> str | None:
-    """The file of a function, or of the first function of a class: of a class in a cell no module knows it."""
+    """The file of a function, or of the first function of a class: no module knows the file of a class in a cell."""
     code = getattr(owner, "__code__", None)
     if code is None:
         defined = (getattr(inspect.unwrap(member), "__code__", None) for member in _functions_of(owner))
@@ -228,14 +229,14 @@ def _code_file(owner: Any) -> str | None:
 
 
 def _functions_of(owner: Any) -> list[Any]:
-    """Functions that a class defines itself."""
+    """Return the functions that a class defines itself."""
     module = getattr(owner, "__module__", None)
     members = vars(owner).values() if isinstance(owner, type) else ()
     return [each for each in members if inspect.isfunction(each) and each.__module__ == module]
 
 
 def _files_of(value: Any) -> Iterator[str]:
-    """The files of the classes of a module and all below it, bases included; of a function its own."""
+    """The files of the classes of a module and of all modules below it, with base classes; for a function its file."""
     value = _plain(value)
     owners = list(_definers(value))
     module = getattr(value, "__self__", value)
@@ -249,7 +250,7 @@ def _files_of(value: Any) -> Iterator[str]:
 
 
 def _files_named(packages: Sequence[str]) -> Iterator[str]:
-    """Of packages that were imported and are not installed, a file each."""
+    """Return one file of each package that was imported but is not installed."""
     for package in packages:
         path = getattr(sys.modules.get(package), "__file__", None)
         if path is not None:
@@ -257,10 +258,10 @@ def _files_named(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _roots(root: str, files: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """What paths are shown relative to, and whose code is own, and further folders whose code is own.
+    """Return the folder to which shown paths are relative and that holds own code, and further folders with own code.
 
-    The first is what `root` and the user's files have in common; where that says nothing (the file system's root, or
-    what holds people's home folders) it stays `root`, and the folders of the files come second.
+    The first is the common folder of `root` and the user's files. If that is too general (the root of the file
+    system, or the parent of home folders), it is `root`, and the folders of the files come second.
     """
     folders = sorted(
         {

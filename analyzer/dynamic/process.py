@@ -1,7 +1,7 @@
-"""One process of a worker: its start, its limits of time and memory, and its end with all processes that it started.
+"""Run one worker process: start it, limit its time and memory, and end it with all processes that it started.
 
-What leaves its process group is found by a mark in its environment; only a process that both leaves the group and drops
-its environment gets away.
+Processes that leave its process group are found by a mark in their environment. Only a process that both leaves the
+group and drops its environment escapes.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from tcready.schema.progress import Progress
 from tcready.schema.words import StageReason
 
 POLL = 0.1
-"""Seconds between two looks at the worker."""
+"""Seconds between two checks of the worker."""
 GRACE = 0.5
-"""Seconds the worker has to say where it hangs before it is killed."""
+"""Seconds that the worker has to report where it hangs before it is killed."""
 AGAIN = 1.0
-"""Seconds after which progress that has not changed is told again, to who might want to end the run."""
+"""Seconds after which unchanged progress is reported again, so that the caller can end the run."""
 TAIL = 65536
-"""Bytes of the worker's output that are kept."""
+"""The number of bytes of the worker's output that are stored."""
 MARK = "TCREADY_RUN"
-"""Environment variable by which every process of a run is known, even one that left its group."""
+"""Environment variable that identifies every process of a run, even one that left its group."""
 DROPPED = (
     "PYTHONPATH",
     "PYTHONWARNINGS",
@@ -63,12 +63,13 @@ try:
 except OSError as error:
     sys.exit(f"{sys.argv[1]} cannot be started: {error.strerror}")
 """
-"""Becomes the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve keeps)."""
+"""Replaces itself with the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve
+preserves)."""
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What to run, how, and seen from where."""
+    """The target, its options, and the working folder."""
 
     target: str
     """`path.py`, `path.py::Name` or `pkg.mod::Name`."""
@@ -78,29 +79,29 @@ class RunRequest:
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
     server: ForkServer | None = None
-    """What several runs are copies of; None: each imports torch anew, as a process of a bench that times calls does
-    always."""
+    """The process that several runs are copies of. None: each imports torch itself, as a bench process that times calls
+    always does."""
     variables: tuple[tuple[str, str], ...] = ()
-    """What its environment has beside, or in place of, what this process has."""
+    """Environment variables that are added to, or replace, those of this process."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How the worker ended."""
+    """The end of a worker."""
 
     detail: str
-    """In one line: what to say of a stage that it left unfinished."""
+    """The message, in one line, for a stage that the worker left unfinished."""
     reason: StageReason
-    """The same as a word."""
+    """The same as a reason code."""
     code: int | None = None
-    """The exit code; None where the launcher ended it, or could not start it."""
+    """The exit code; None if the launcher ended the worker or could not start it."""
     limit: bool = False
-    """Whether the launcher ended it."""
+    """True if the launcher ended it."""
     warnings: tuple[str, ...] = ()
     dead: int | None = None
     """The rank that died of a signal."""
     exits: Mapping[int, int] = field(default_factory=dict)
-    """Of several processes, those that ended with an error: the rank and its exit code (negative: the signal)."""
+    """For several processes, the ranks that ended with an error and their exit codes (negative: the signal)."""
 
 
 _Process: TypeAlias = "subprocess.Popen[bytes] | Copy"
@@ -113,14 +114,14 @@ class Running:
     process: _Process
     mark: str
     tail: bytearray
-    """The end of what it printed."""
+    """The end of the output."""
     drain: threading.Thread
 
 
 def run_process(
     request: RunRequest, root: str, room: Path, progress: Callable[[Progress], None], benched: bool = False
 ) -> Ending:
-    """Start the worker, watch it to its end, leave none of its processes alive."""
+    """Start the worker, watch it until its end, and leave none of its processes alive."""
     running: Running | Ending | None = None
     late = open_server(request, root, benched)
     if late is not None:
@@ -141,7 +142,7 @@ def run_process(
 def start_process(request: RunRequest, root: str, room: Path, benched: bool = False) -> Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
-    environment = _environment(request, _dropped(benched))
+    environment = _environment(request, _dropped_prefixes(benched))
     process: _Process | None = None
     if request.server is not None and is_plain(request):
         process = request.server.start(
@@ -175,7 +176,7 @@ def watch_process(
     progress: Callable[[Progress], None],
     answered: Callable[[], bool] = lambda: False,
 ) -> Ending | None:
-    """Wait for the end or a limit; None once the worker has `answered` and stays."""
+    """Wait for the end or a limit. Return None once the worker has `answered` and stays."""
     options = request.options
     deadline = time.monotonic() + options.timeout
     shown, again = Progress("", "start of the model's process"), time.monotonic() + AGAIN
@@ -189,7 +190,7 @@ def watch_process(
         warnings = ("the memory limit is not watched: this system has no /proc",)
 
     def ended(detail: str, reason: StageReason) -> Ending:
-        _ask_where(process, request, mark)
+        _request_position(process, request, mark)
         return Ending(detail, reason, limit=True, warnings=warnings)
 
     while True:
@@ -227,30 +228,30 @@ def watch_process(
 
 
 def end_process(running: Running) -> None:
-    """Leave none of its processes alive."""
+    """End all processes of a run."""
     _kill(running.process, running.mark)
     running.process.wait()
     running.drain.join(GRACE)
 
 
 def with_detail(ending: Ending, running: Running) -> Ending:
-    """How a worker ended, with what it says of that itself."""
+    """Return how a worker ended, with the details that it reports itself."""
     if ending.limit:
         return ending
     output = bytes(running.tail).decode("utf-8", "replace")
-    detail, reason = _by_itself(running.process.wait(), output)
+    detail, reason = _describe_exit(running.process.wait(), output)
     rank, code = first_dead(output) or (0, 0)
     dead = rank if code < 0 else None
     return replace(ending, detail=detail, reason=reason, dead=dead, exits=exits_in(output))
 
 
 def open_server(request: RunRequest, root: str, benched: bool = False) -> Ending | None:
-    """Opens the server of a run, if it has one; how the run ended if that took all of its time."""
+    """Open the server of a run, if it has one. Return how the run ended if opening took all of its time."""
     began = time.monotonic()
     options = request.options
     if request.server is not None and is_plain(request):
         python = interpreter(request, root)
-        request.server.open(python, _environment(request, _dropped(benched)), options.timeout)
+        request.server.open(python, _environment(request, _dropped_prefixes(benched)), options.timeout)
     if time.monotonic() - began >= options.timeout:
         words = f"no answer within {round(options.timeout, 1):g} s, while torch is imported"
         return Ending(words, "timeout", limit=True)
@@ -258,31 +259,31 @@ def open_server(request: RunRequest, root: str, benched: bool = False) -> Ending
 
 
 def is_plain(request: RunRequest) -> bool:
-    """Whether the run is one process of an interpreter, with nothing before it."""
+    """Return whether the run is one process of an interpreter, with no other command before it."""
     return not (request.options.launcher or request.options.processes)
 
 
 def interpreter(request: RunRequest, root: str) -> str:
-    """The interpreter; a path counts from the working folder."""
+    """Return the interpreter. A path is relative to the working folder."""
     python = request.options.python or sys.executable
     return os.path.join(root, python) if os.path.dirname(python) else python
 
 
-def _dropped(benched: bool) -> tuple[str, ...]:
+def _dropped_prefixes(benched: bool) -> tuple[str, ...]:
     return DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES
 
 
 def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str]:
-    """`dropped`: how the names begin that the worker is not to see."""
-    kept = {
+    """Return the environment of the worker, without variables that begin with one of the prefixes `dropped`."""
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name not in DROPPED and not name.startswith(dropped)
     }
-    kept |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    inherited |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
-        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return kept | dict(request.variables)
+        inherited |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    return inherited | dict(request.variables)
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:
@@ -298,23 +299,23 @@ def _command(request: RunRequest, room: Path) -> list[str]:
         ]
         agent.append(f"--log-dir={room / 'ranks'}")
     command = [*request.options.launcher, python, *agent, *worker]
-    # The worker asks to die with its parent, which here is somebody between: that one asks too.
+    # The worker requests to die with its parent, which is an intermediate process here: that one does the same.
     between = bool(request.options.launcher or request.options.processes) and sys.platform == "linux"
     return [sys.executable, "-I", "-c", FOLLOW, *command] if between else command
 
 
 def _drain(pipe: IO[bytes], tail: bytearray) -> None:
-    """Read all there is, keep the end of it. A process that left the run may hold the other end for longer."""
+    """Read all output and store its end. A process that left the run may hold the other end open for longer."""
     with contextlib.suppress(OSError, ValueError), pipe:
         while chunk := os.read(pipe.fileno(), TAIL):
             tail += chunk
             del tail[:-TAIL]
 
 
-def _ask_where(process: _Process, request: RunRequest, mark: str) -> None:
-    """Have the worker write where it stands; one too deep in foreign code to answer is not waited for."""
+def _request_position(process: _Process, request: RunRequest, mark: str) -> None:
+    """Have the worker report where it is. If it is too deep in foreign code to answer, do not wait for it."""
     if hasattr(signal, "SIGUSR1"):
-        below = [pid for pid in _marked(mark) if pid != process.pid]
+        below = [pid for pid in _marked_processes(mark) if pid != process.pid]
         # Behind a launcher the worker is one of these; the others die of the signal a moment before their time.
         for pid in below if request.options.launcher or request.options.processes else [process.pid]:
             with contextlib.suppress(OSError):
@@ -323,8 +324,8 @@ def _ask_where(process: _Process, request: RunRequest, mark: str) -> None:
             process.wait(GRACE)
 
 
-def _marked(mark: str) -> Iterator[int]:
-    """Every live process that carries the mark of this run: in its environment, or as its name if it is a copy."""
+def _marked_processes(mark: str) -> Iterator[int]:
+    """Return every live process that carries the mark of this run: in its environment, or as its name if it is a copy."""
     wanted, name = f"{MARK}={mark}".encode(), mark[:NAME_LENGTH].encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -333,24 +334,24 @@ def _marked(mark: str) -> Iterator[int]:
 
 
 def resident_bytes(mark: str, leader: int) -> int:
-    """Resident memory of the run's processes together: those of the leader's group and those marked."""
+    """Return the resident memory of the run's processes: those in the group of the leader and those with the mark."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = 0
-    for pid in {leader, *_marked(mark)}:
+    for pid in {leader, *_marked_processes(mark)}:
         with contextlib.suppress(OSError, ValueError, IndexError):
             total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
     return total
 
 
 def _kill(process: _Process, mark: str) -> None:
-    """End the group, then whatever of this run left it."""
+    """End the process group, then whatever left it."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
     for _ in range(3):
-        left = [pid for pid in _marked(mark) if pid != process.pid]
+        left = [pid for pid in _marked_processes(mark) if pid != process.pid]
         if not left:
             return
         for pid in left:
@@ -360,11 +361,11 @@ def _kill(process: _Process, mark: str) -> None:
 
 
 LOG_LINE = re.compile(r"[VDIWEC]\d{4} \d\d:\d\d:\d\d")
-"""How lines begin that torch logs: `W1129 20:51:16.816000 ...`. They are not why a process ended."""
+"""Prefix of lines that torch logs: `W1129 20:51:16.816000 ...`. They do not explain why a process ended."""
 
 
-def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
-    """How a worker ended that nobody ended, in one line and as a word."""
+def _describe_exit(code: int, output: str) -> tuple[str, StageReason]:
+    """Describe how a worker ended that was not ended from outside, in one line and as a reason code."""
     if code < 0:
         return f"the process died by {signal_name(-code)}", "crash"
     if (dead := first_dead(output)) is not None:
@@ -383,10 +384,10 @@ def state_in(room: Path) -> State | None:
 
 @contextlib.contextmanager
 def signals_wait() -> Iterator[None]:
-    """Signals that Python handles are answered once this block is left.
+    """Delay the handling of signals that Python handles until the end of this block.
 
-    An exception raised inside of Popen would leave a child that nobody knows, and one raised while processes are ended
-    would leave the others.
+    An exception raised inside Popen would leave an unknown child, and one raised while processes are ended would
+    leave the others.
     """
     arrived: list[int] = []
     try:
@@ -399,7 +400,7 @@ def signals_wait() -> Iterator[None]:
 
 @contextlib.contextmanager
 def first_signal_alone() -> Iterator[None]:
-    """Of the signals that Python handles the first is answered; one behind it could come before the work is ended."""
+    """Handle only the first of the signals that Python handles: a second one could arrive before the work is ended."""
     answered: list[int] = []
 
     def handle(number: int, handler: Callable[[], object]) -> None:
@@ -413,8 +414,8 @@ def first_signal_alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals(handle: Callable[[int, Callable[[], object]], object]) -> Iterator[None]:
-    """What is done, in the main thread, with signals that Python handles: `handle` is given the number of each, and what
-    would have been done."""
+    """In the main thread, replace the handlers of signals that Python handles: `handle` gets the number of each signal
+    and its previous handler."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are handled in the main thread alone
         return

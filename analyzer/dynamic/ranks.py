@@ -1,7 +1,7 @@
-"""What the processes of one run left, put together: what each showed, and where their graphs differ.
+"""Combine the results of the processes of one run: what each observed, and where their graphs differ.
 
-The first one observes for all. What only another saw is added to its observation, and a rank that failed, hung or died
-fails the stage it was in: a run of several processes passes if all of them did.
+The first rank observes for all. Findings of other ranks are added to its observation, and a rank that failed, hung or
+died fails the stage it was in: a run of several processes passes only if all of them did.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from tcready.schema.troubles import Troubles, is_fsdp_hook
 from tcready.schema.words import STAGES, Origin, Parallelism, StageReason
 
 MANY = 20
-"""Differences that are told; one graph that differs has others follow it."""
+"""The most differences that are reported; one graph that differs causes others."""
 FAILURES = re.compile(r"^\s*rank\s*:\s*(\d+)[^\n]*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
-"""What `torch.distributed.run` prints of each process that ended with an error; the root cause comes last."""
+"""Output of `torch.distributed.run` for each process that ended with an error; the root cause comes last."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """What one rank left behind."""
+    """The results of one rank."""
 
     rank: int
     state: State | None
     graphs: tuple[RankGraph, ...]
     place: str | None
-    """Where it stood when the run was ended, if it could say so."""
+    """The place of the rank when the run was ended, if it could report that."""
 
     @property
     def failed(self) -> Stage | None:
-        """The first stage that it says failed."""
+        """The first stage that this rank reports as failed."""
         stages = self.state.observation.stages if self.state is not None else ()
         return next((stage for stage in stages if stage.state == "fail"), None)
 
@@ -58,7 +58,7 @@ class Left:
 
 
 def left_in(room: Path, processes: int, places: Mapping[str, str | None]) -> tuple[Left, ...]:
-    """What each rank left in the folder of a run; `places` are where each stood, by the end of its files' names."""
+    """The results of each rank in the folder of a run. `places` says where each rank was, by the suffix of its files."""
     found: list[Left] = []
     for rank in range(processes):
         ending = suffix(rank)
@@ -71,20 +71,20 @@ def left_in(room: Path, processes: int, places: Mapping[str, str | None]) -> tup
 
 
 def suffix(rank: int) -> str:
-    """How the names of a rank's files end."""
+    """Return the suffix of the names of a rank's files."""
     return f".rank{rank}" if rank else ""
 
 
 def first_dead(output: str) -> tuple[int, int] | None:
-    """The rank that died of a signal, else the one that ended first, and its exit code (negative: the signal), by what
-    the agent printed. It ends the others by SIGTERM itself, and others end since the first is gone."""
+    """The rank that died of a signal, else the first one that ended, and its exit code (negative: the signal), from the
+    output of the agent. The agent itself ends the others by SIGTERM, and others end because the first is gone."""
     found = _failures(output)
     killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
     return next(reversed(killed or found), None)
 
 
 def exits_in(output: str) -> Mapping[int, int]:
-    """The ranks that ended with an error, each with its exit code, by what the agent printed."""
+    """Return the ranks that ended with an error and their exit codes, from the output of the agent."""
     return dict(_failures(output))
 
 
@@ -105,14 +105,14 @@ def signal_name(number: int) -> str:
 
 
 def without_a_word(rank: int, exits: Mapping[int, int]) -> bool:
-    """Whether a rank that came to no end of its own ended with exit code 0: the agent names those that ended with an
-    error, as others do which wait for that one."""
+    """Return whether a rank without a reported end has exit code 0: the agent names ranks that ended with an error, and
+    also those that wait for them."""
     return bool(exits) and rank not in exits
 
 
 def ended_by(dead: State | None, first: State | None) -> State | None:
-    """What the first rank shows of a run that a rank ended by dying: no more than that one came to, for the agent gives
-    the others half a minute. None where nothing died, or the first rank came to its own end."""
+    """Return the observation of the first rank for a run that ended because a rank died: only what that rank reached,
+    since the agent gives the others half a minute. None if no rank died, or if the first rank ended by itself."""
     if dead is None or dead.doing is None or (first is not None and first.doing is None):
         return None
     at = STAGES.index(dead.doing)
@@ -123,15 +123,16 @@ def ended_by(dead: State | None, first: State | None) -> State | None:
     )
 
 
-def where(places: Sequence[tuple[int, str | None]]) -> str:
-    """`at model.py:3`; where ranks stood at different lines: `rank 0 at model.py:3, rank 1 at model.py:7`."""
+def describe_places(places: Sequence[tuple[int, str | None]]) -> str:
+    """Describe a place as `at model.py:3`; if ranks were at different lines, `rank 0 at model.py:3, rank 1 at
+    model.py:7`."""
     known = [(rank, place) for rank, place in places if place is not None]
     if len({place for _, place in known}) == 1 and len(known) == len(places):
         return f"at {known[0][1]}"
     return ", ".join(f"rank {rank} at {place}" for rank, place in known)
 
 
-def together(
+def combine_ranks(
     seen: Observation,
     left: Sequence[Left],
     ended: str,
@@ -140,15 +141,15 @@ def together(
     kind: Parallelism,
     exits: Mapping[int, int],
 ) -> Observation:
-    """The first rank's observation with what the others showed.
+    """Return the first rank's observation with the findings of the others.
 
-    `ended` and `reason` say how the run ended, if it did not end by itself: what a rank that says nothing came to.
-    `origin` says whose code a file of this machine is; `kind` is how the model was to be shared. `exits` are the ranks
-    that ended with an error, and their exit codes.
+    `ended` and `reason` describe how the run ended, if it did not end by itself: they apply to a rank that reports
+    nothing. `origin` maps a file of this machine to the owner of its code; `kind` is how the model is distributed.
+    `exits` holds the ranks that ended with an error, and their exit codes.
     """
     others = [each.state.observation for each in left[1:] if each.state is not None]
     for other in others:
-        seen = _with(seen, other)
+        seen = _join_findings(seen, other)
     hooks = dict.fromkeys(_frame(site) for site in seen.break_sites if is_fsdp_hook(site))
     shared = next(
         (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel),
@@ -165,8 +166,8 @@ def together(
     return replace(seen, parallel=replace(shared, ranks=ranks, differences=differences, hooks=tuple(hooks)))
 
 
-def _with(seen: Observation, other: Observation) -> Observation:
-    """What only another rank saw is joined to what the first one saw."""
+def _join_findings(seen: Observation, other: Observation) -> Observation:
+    """Add the findings that only another rank has to those of the first one."""
     sites = {(site.path, site.line, site.case) for site in seen.break_sites}
     frames = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
     again = {(each.path, each.line, each.symbol, each.case) for each in seen.recompiles}
@@ -205,8 +206,8 @@ def _stages(
     reason: StageReason | None,
     exits: Mapping[int, int],
 ) -> tuple[Stage, ...]:
-    """The stages of the first rank, failed where another one failed or ended, or where collectives differ; what another
-    one did not run did not pass."""
+    """Return the stages of the first rank. A stage fails if another rank failed or ended in it, or if collectives
+    differ; a stage that another rank did not run does not pass."""
     stages = {stage.stage: stage for stage in seen.stages}
     for each in left[1:]:
         failed = each.failed
@@ -221,7 +222,7 @@ def _stages(
             if stages[doing].state == "pass":
                 stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
             elif stages[doing].state == "fail" and without_a_word(each.rank, exits):
-                detail += f"; then {stages[doing].detail}"  # which only tells that it is gone
+                detail += f"; then {stages[doing].detail}"  # which only reports that it has ended
                 stages[doing] = replace(stages[doing], detail=detail, reason="exit")
         for stage in each.state.observation.stages if each.state is not None else ():
             if stage.state == "not_run" and stages[stage.stage].state == "pass":
@@ -237,7 +238,7 @@ def _stages(
 
 
 def _end_of(rank: int, ended: str, exits: Mapping[int, int]) -> str:
-    """How a rank ended that says nothing of it."""
+    """Return how a rank ended that does not report it."""
     code = exits.get(rank)
     if without_a_word(rank, exits):
         return exit_words(rank, 0)
@@ -275,7 +276,7 @@ def _rank_run(each: Left, ended: str) -> RankRun:
 
 
 def _blocks(own: ParallelRun | None) -> BlocksRun | None:
-    """What a rank says of its blocks; it stands for itself alone in what it left."""
+    """Return what a rank reports about its blocks, which is only about itself."""
     return own.ranks[0].blocks if own is not None and own.ranks else None
 
 
@@ -284,7 +285,7 @@ def _frame(site: BreakSite) -> Frame:
 
 
 def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
-    """Where the graphs of ranks differ, graph by graph; their number counts only if every rank came to its end."""
+    """Return where the graphs of ranks differ, graph by graph. Their number counts only if every rank ended normally."""
     found: list[RankDifference] = []
     if len(left) < 2:
         return ()
@@ -294,20 +295,20 @@ def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
         numbers = {len(graphs) for graphs in by_rank}
         for index in range(max(numbers) if whole else min(numbers)):
             graphs = [each[index].operations if index < len(each) else None for each in by_rank]
-            if (difference := _in_one(graphs, index + 1, case, left)) is not None:
+            if (difference := _first_difference(graphs, index + 1, case, left)) is not None:
                 found.append(difference)
                 if len(numbers) > 1:
                     break  # from here on one rank's next graph is another's last
     return tuple(found[:MANY])
 
 
-def _in_one(
+def _first_difference(
     graphs: Sequence[tuple[RankOperation, ...] | None],
     number: int,
     case: str | None,
     left: Sequence[Left],
 ) -> RankDifference | None:
-    """The first operation at which the ranks' graphs of one number differ; None if they do not."""
+    """Return the first operation at which the graphs of one number differ between ranks; None if they do not."""
     texts = [None if graph is None else [(each.text, each.inputs) for each in graph] for graph in graphs]
     if all(each == texts[0] for each in texts):
         return None
@@ -331,14 +332,14 @@ def _in_one(
         shown.append(RankSide(each.rank, words, operation.place if operation is not None else None))
     sent = [[operation.text for operation in graph or () if operation.collective] for graph in graphs]
     apart = any(each != sent[0] for each in sent)
-    return RankDifference(number, case, apart, tuple(shown), _odd_one(graphs, at, shown))
+    return RankDifference(number, case, apart, tuple(shown), _blamed_line(graphs, at, shown))
 
 
-def _odd_one(
+def _blamed_line(
     graphs: Sequence[tuple[RankOperation, ...] | None], at: int, shown: Sequence[RankSide]
 ) -> Frame | None:
-    """The line that is to blame: of the rank that goes on, behind it, as another does here, or goes on where others end;
-    else the first that is known."""
+    """Return the line to blame: of the rank that continues later like another rank, or that continues if the others
+    end; else the first known line."""
     for graph, side in zip(graphs, shown, strict=True):
         rest = {operation.text for operation in graph[at + 1 :]} if graph is not None else set()
         if side.place is not None and any(other.text in rest for other in shown if other.text != side.text):

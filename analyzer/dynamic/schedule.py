@@ -61,13 +61,13 @@ class Schedule:
     wanted: BenchOptions
     arms: tuple[Arm, ...]
     room: Path
-    tell: Progressing
+    announce: Progressing
     """Called with the next measurement."""
     progress: Progressing
     """Called with the progress of a process."""
     ends: float
     alone: str = ""
-    """Why everything is measured in one process; empty if each request gets its own."""
+    """The reason to measure everything in one process; empty if each request gets its own."""
     decided: Callable[[Schedule], bool] = lambda _: False
     """Returns whether the results so far are decisive, so that no further process is needed."""
     remedies: Callable[[Schedule], tuple[Arm, ...]] = lambda _: ()
@@ -87,14 +87,14 @@ class Schedule:
     @property
     def compiled(self) -> tuple[Arm, ...]:
         """The compiled arms without a patch."""
-        return tuple(arm for arm in self.standing if arm.code and not arm.sources)
+        return tuple(arm for arm in self.remaining_arms if arm.code and not arm.sources)
 
     @property
     def patched(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.standing if arm.sources)
+        return tuple(arm for arm in self.remaining_arms if arm.sources)
 
     @property
-    def standing(self) -> tuple[Arm, ...]:
+    def remaining_arms(self) -> tuple[Arm, ...]:
         """The arms to measure: those that did not fail in every case of a process. Empty if no arm but eager is left."""
         rows: dict[str, list[bool]] = {}
         for process in self.done:
@@ -107,7 +107,7 @@ class Schedule:
 
     @property
     def shares(self) -> bool:
-        """Whether compiled arms share one recompile limit in this torch; False if not known yet."""
+        """Return whether compiled arms share one recompile limit in this torch; False if not known yet."""
         return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
 
     def left(self) -> float:
@@ -121,15 +121,15 @@ class Schedule:
         if self.done and self.left() + more < min(self.longest or LEAST, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
-        self.tell(Progress("bench", f"bench: {words}", left=max(self.left(), 0.0)))
+        self.announce(Progress("bench", f"bench: {words}", left=max(self.left(), 0.0)))
         began = time.monotonic()
-        answer = self.run(request, max(self.left(), LEAST) + more, self._passed_on)
+        answer = self.run(request, max(self.left(), LEAST) + more, self._report_progress)
         self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
         self.ends += more
         self.done.append(BenchProcess(request, answer, purpose))
         return answer
 
-    def _passed_on(self, now: Progress) -> None:
+    def _report_progress(self, now: Progress) -> None:
         """Report the progress of a process, with the time that is left of the whole budget."""
         self.progress(dataclasses.replace(now, stage="bench", left=max(self.left(), 0.0)))
 
@@ -140,12 +140,12 @@ class Schedule:
 
     def groups(self) -> tuple[tuple[Arm, ...], ...]:
         """Return the arms of each process: all in one, unless compiled arms share one recompile limit in this torch."""
-        eager = self.standing[:1]
+        eager = self.remaining_arms[:1]
         together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
         return (*(each for each in together if each), *((arm,) for arm in self.patched))
 
 
-def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
+def measurement_options(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
     """Return the options that decide what is measured, by their names in the stack."""
     return {
         "inputs": options.inputs or "",
@@ -167,8 +167,8 @@ def measure(work: Schedule) -> bool:
     """Run the processes that the arms need, within the budget. Return whether anything was timed."""
     wanted, budget = work.wanted, max(work.left(), LEAST)
     if not _steady(work, 0):
-        asked = [*([f"loader {wanted.loader}"] if wanted.loader is not None else []), *NEED_TIMES]
-        work.cut += [f"{words}: {NOTHING_TIMED}" for words in asked]
+        requested = [*([f"loader {wanted.loader}"] if wanted.loader is not None else []), *NEED_TIMES]
+        work.cut += [f"{words}: {NOTHING_TIMED}" for words in requested]
         return False
     if wanted.loader is not None:
         _fed(work, wanted.loader)
@@ -248,23 +248,23 @@ def process_of(
     """Return a function that runs one process of a bench of this target. `first`: the process of the check, which answers
     the first requests if it can. `spares`: provides later processes, if one is waiting."""
 
-    def run(wanted: BenchRequest, seconds: float, tell: Progressing) -> BenchAnswer:
+    def run(wanted: BenchRequest, seconds: float, announce: Progressing) -> BenchAnswer:
         is_plain = not any(arm.sources for arm in wanted.arms)
         if first is not None and first.is_of(request):
             if wanted.kind in OF_THE_FIRST and wanted.seed == 0 and is_plain:
                 if wanted.kind != "steady" and spares is not None:
                     spares.prepare(request)
-                return first.bench(wanted, seconds, tell)
+                return first.bench(wanted, seconds, announce)
             first.close()  # frees its memory and its processor for the next one
         if wanted.kind in OF_A_SPARE and is_plain and spares is not None and (spare := spares.take()):
             with spare:
                 spares.prepare(request)  # it imports torch while this one builds and compiles
                 if spare.is_of(request):
-                    return spare.bench(wanted, min(request.options.timeout, seconds), tell)
+                    return spare.bench(wanted, min(request.options.timeout, seconds), announce)
         # a soak may take longer than any run, so the timeout of a run does not apply
         limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
         options = dataclasses.replace(request.options, timeout=round(limit))
-        return bench(dataclasses.replace(request, options=options), wanted, tell)
+        return bench(dataclasses.replace(request, options=options), wanted, announce)
 
     return run
 
@@ -299,9 +299,13 @@ def _steady(work: Schedule, number: int) -> bool:
         if len(arms) > 2 and work.shares:
             # Only now is it known that arms share a limit: all compiled arms but the first get their own processes.
             first = arms[:2]
-            kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
+            measured_first = tuple(
+                each for each in answer.measured if each.arm in {arm.name for arm in first}
+            )
             work.done[-1] = BenchProcess(
-                dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
+                dataclasses.replace(request, arms=first),
+                dataclasses.replace(answer, measured=measured_first),
+                "steady",
             )
     if ended and not any_timed:  # each compiled arm ended its process, and eager code with it
         eager = work.arms[:1]
@@ -315,7 +319,7 @@ def _steady(work: Schedule, number: int) -> bool:
 def _try_remedies(work: Schedule, remedies: tuple[Arm, ...]) -> None:
     """Time each remedy together with eager code and the arm `default`; or with eager code only, in an older torch in
     which compiled arms share one recompile limit."""
-    known = tuple(arm for arm in work.standing if arm.name in (EAGER, "default"))
+    known = tuple(arm for arm in work.remaining_arms if arm.name in (EAGER, "default"))
     if not remedies or not known:
         return
     groups = [(*known[:1], each) for each in remedies] if work.shares else [(*known, *remedies)]
@@ -385,7 +389,7 @@ def _more_parity(work: Schedule, budget: float) -> None:
 
 def _cold(work: Schedule) -> None:
     """Measure the cold start of each arm with an empty cache."""
-    for arm in reversed(work.standing):
+    for arm in reversed(work.remaining_arms):
         request = BenchRequest(
             "cold",
             (arm,),
@@ -415,8 +419,8 @@ def _warm(work: Schedule) -> None:
     """Measure first calls in processes that find the cache files of an earlier process, or only its artifacts."""
     for arm in (*work.compiled, *work.patched):
         base = BenchRequest("cold", (arm,), **work.step)
-        kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
-        work.ask("cold_warm_cache", kept, f"first call of {arm.name}, with a warm cache")
+        cached = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
+        work.ask("cold_warm_cache", cached, f"first call of {arm.name}, with a warm cache")
         artifacts = work.room / f"{arm.name}-{CARRIED}"
         if artifacts.exists():
             carried = dataclasses.replace(base, artifacts=str(artifacts))

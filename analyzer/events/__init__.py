@@ -1,5 +1,5 @@
-"""What Dynamo does with frames, as values (`record`), and in the terms of the schema (`narrate`).
+"""Dynamo's actions on frames, as values (`record`), and in the terms of the schema (`narrate`).
 
 A worker records these events, and a trace of torch holds them. The package imports only the standard library and the
-schema, because it travels with the worker.
+schema, because it is part of the worker.
 """

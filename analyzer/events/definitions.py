@@ -1,4 +1,4 @@
-"""The functions and classes of a source, and which of them a line is in."""
+"""Find the functions and classes of a source, and which of them contains a line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Definition:
 
 
 def definitions_in(source: str | bytes) -> tuple[Definition, ...]:
-    """All functions and classes of a source, outer before inner.
+    """Return all functions and classes of a source, outer before inner.
 
     Raises SyntaxError or ValueError if it cannot be parsed.
     """
@@ -42,7 +42,7 @@ def definitions_in(source: str | bytes) -> tuple[Definition, ...]:
 
 
 def innermost(definitions: Iterable[Definition], line: int) -> Definition | None:
-    """The innermost function (else class) around the line."""
+    """Return the innermost function around the line, or else the innermost class."""
     around = [item for item in definitions if item.first <= line <= item.last]
     functions = [item for item in around if item.function]
     found = functions or around
@@ -50,5 +50,5 @@ def innermost(definitions: Iterable[Definition], line: int) -> Definition | None
 
 
 def plain_name(name: str) -> str:
-    """The function's own name, for a part of it that Dynamo made to resume after a break."""
+    """Return the function's own name, given that of a part that Dynamo made to resume after a break."""
     return name.removeprefix(RESUME).rsplit("_at_", 1)[0] if name.startswith(RESUME) else name

@@ -1,4 +1,4 @@
-"""From what Dynamo logged to values of the schema. Pure but for what a Naming reads of the sources that are named."""
+"""Convert Dynamo's logs to values of the schema. Pure, except that a Naming reads the named sources."""
 
 from __future__ import annotations
 
@@ -19,58 +19,59 @@ HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
 HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
 GB_LINK = re.compile(r"/gb(\d{4})\.html")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object lies in memory, in a repr: it says nothing, and differs from run to run."""
+"""The memory address in a repr: it has no meaning, and differs from run to run."""
 GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):([1-9]\d{0,8}) in (\S+)")
 FIRST_USE = " (user code shown is first use of this value"
-"""What Dynamo writes behind the line of a guard that no user code asked for."""
+"""Dynamo's addition to the line of a guard that no user code requires."""
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
-"""Of several actions at one site the last of these is reported: it costs most."""
+"""If several actions apply to one site, the last of these is reported: it costs most."""
 
 RawFrame = tuple[str, int, str]
-"""File, line and function, as a traceback has them."""
+"""File, line and function, as in a traceback."""
 
 
 class Naming(Protocol):
-    """Whose code a file is, and how places are spelled: of the machine that runs the code, or that reads its trace."""
+    """Names files and places, and knows the owner of a file: on the machine that runs the code, or that reads its
+    trace."""
 
     def is_user(self, path: str) -> bool:
-        """Whether frames of this file count as the user's."""
+        """Return whether frames of this file count as the user's."""
 
     def is_ours(self, path: str) -> bool:
-        """Whether the file is tcready's own: what called it is no part of a stack."""
+        """Return whether the file is tcready's own: its callers are not part of a stack."""
 
     def path(self, path: str) -> str:
-        """How the file is shown."""
+        """Return how the file is shown."""
 
     def origin(self, path: str) -> Origin: ...
 
     def around(self, path: str, line: int) -> Definition | None:
-        """The innermost function (else class) around the line; None if the source is not there."""
+        """The innermost function around the line, or else the innermost class; None if the source is not available."""
 
     def symbol(self, path: str, line: int, name: str = "") -> str:
-        """`Model.forward`; for code that stands in no definition the plain name."""
+        """Return the qualified name, such as `Model.forward`; for code outside of definitions the plain name."""
 
     def frame(self, path: str, line: int, name: str) -> Frame: ...
 
     def guard_file(self, shown: str, place: Place) -> str | None:
-        """The file that a guard of a frame names, which is without what it shares with torch's folder."""
+        """Return the file that a guard of a frame names, which lacks the common prefix with torch's folder."""
 
     def break_id(self, kind: str) -> str | None:
-        """The id ("GB0170") of a kind of break that no message tells; None if it is not known."""
+        """Return the id ("GB0170") of a kind of break that no message contains; None if it is not known."""
 
 
 def parse_stack(text: str) -> list[RawFrame]:
-    """Frames of a printed traceback, outermost first."""
+    """Return the frames of a printed traceback, outermost first."""
     return [(path, int(line), name or "") for path, line, name in STACK_LINE.findall(text)]
 
 
 def user_stack(
     stack: list[RawFrame], is_user: Callable[[str], bool], is_ours: Callable[[str], bool]
 ) -> tuple[RawFrame, list[RawFrame]] | None:
-    """The innermost user frame, and the frames to keep: user frames down to it, then all below it.
+    """Return the innermost user frame, and the frames to show: user frames down to it, then all below it.
 
-    Where no frame is the user's (a module of torch itself is the target) the innermost frame stands in. What called
-    the worker (a test) is no part of it. `is_user` and `is_ours` are those of a Naming.
+    If no frame is the user's (a module of torch itself is the target) the innermost frame is used. Callers of the
+    worker (a test) are not part of it. `is_user` and `is_ours` are those of a Naming.
     """
     ours = [index for index, frame in enumerate(stack) if is_ours(frame[0])]
     stack = stack[ours[-1] + 1 :] if ours and ours[-1] + 1 < len(stack) else stack
@@ -84,10 +85,10 @@ def user_stack(
 
 
 def break_sites(record: Record, names: Naming, case: str | None) -> tuple[BreakSite, ...]:
-    """Distinct sites in order of their first event; `hits` counts the events of this record."""
+    """Return distinct sites in order of their first event; `hits` counts the events of this record."""
     sites: dict[tuple[str, int], BreakSite] = {}
-    found = [_logged(event, names, case) for event in record.breaks]
-    found += [_unlogged(event, names, case) for event in record.skips]
+    found = [_logged_site(event, names, case) for event in record.breaks]
+    found += [_unlogged_site(event, names, case) for event in record.skips]
     for site in found:
         if site is None:
             continue
@@ -97,12 +98,12 @@ def break_sites(record: Record, names: Naming, case: str | None) -> tuple[BreakS
 
 
 def refusal(error: BaseException, names: Naming) -> BreakSite | None:
-    """The break that compiled code raised where breaks are refused; None where the error names no place."""
-    return _logged(BreakEvent(str(error), None, False, False), names, None)
+    """Return the break that compiled code raised if breaks are refused; None if the error names no place."""
+    return _logged_site(BreakEvent(str(error), None, False, False), names, None)
 
 
 def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
-    """Two events of one place: what the first says stands, the second adds its ids, hints and hits."""
+    """Join two events of one place: the text of the first is used, the second adds its ids, hints and hits."""
     action = max(first.action, second.action, key=WEIGHT.index)
     ids = tuple(dict.fromkeys(first.gb_ids + second.gb_ids))
     hints = tuple(dict.fromkeys(first.hints + second.hints))
@@ -117,14 +118,14 @@ def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
 
 
 def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> tuple[BreakSite, ...]:
-    """The sites of both runs; hits and reasons are those of the cold run where it saw the place."""
+    """Return the sites of both runs; hits and reasons are those of the cold run if it saw the place."""
     seen = {(site.path, site.line, site.case) for site in cold}
     return cold + tuple(site for site in others if (site.path, site.line, site.case) not in seen)
 
 
 def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame]] | None:
-    """The user's line of a logged break, and the stack that is kept."""
-    # The text ends in the traceback of Dynamo's own code; the user's stack stands before it.
+    """Return the user's line of a logged break, and the stack to show."""
+    # The text ends in the traceback of Dynamo's own code; the user's stack precedes it.
     head = event.text.split("\nTraceback (most recent call last)")[0]
     _, marker, below = head.partition("User code traceback:")
     if not marker:
@@ -136,7 +137,7 @@ def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame
     return None if inside_torch and any(text in event.text for text in DDP_OWN) else found
 
 
-def _logged(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | None:
+def _logged_site(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | None:
     found = broken_at(event, names)
     if found is None:
         return None
@@ -165,8 +166,8 @@ def _logged(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | N
 
 
 def _fates(event: BreakEvent, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
-    """What became of the functions that a break leads through: the frame under compilation and, with nested graph
-    breaks, what was inlined in it. All of them are split but the last, in which the break was handled."""
+    """Return the outcome for the functions that a break leads through: the frame under compilation and, with nested graph
+    breaks, functions that were inlined in it. All of them are split except the last, in which the break was handled."""
     inlined = () if event.skipped else event.inlined
     *above, own = (event.place, *inlined)
     split = [frame for place in above for frame in _fate(place, "split", names)]
@@ -174,7 +175,7 @@ def _fates(event: BreakEvent, fate: Fate, names: Naming) -> tuple[FrameFate, ...
 
 
 def _fate(place: Place | None, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
-    """What became of the function under compilation; nothing for what is part of one (a comprehension)."""
+    """Return the outcome for the function under compilation; empty for a part of one (a comprehension)."""
     if place is None or not names.is_user(place.path):
         return ()
     if place.name == "<lambda>":
@@ -195,7 +196,7 @@ def _from_place(event: BreakEvent, text: str) -> tuple[RawFrame, list[RawFrame]]
 
 
 def reason_line(message: str) -> str:
-    """The root cause in one line: kind and explanation, else the first line that says something."""
+    """Return the root cause in one line: kind and explanation, else the first meaningful line."""
     heading = HEADING.search(message)
     if heading:
         kind, explanation = heading.groups()
@@ -207,8 +208,8 @@ def reason_line(message: str) -> str:
     return words[0] if words else "graph break"
 
 
-def _unlogged(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
-    """A frame given up on without a word (a generator, the recompile limit): a site at its `def`."""
+def _unlogged_site(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
+    """A site at the `def` of a frame that Dynamo gave up without a log message (a generator, the recompile limit)."""
     place = event.place
     if not is_silent(event, names):
         return None
@@ -232,12 +233,12 @@ def _unlogged(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | 
 
 
 def is_silent(event: SkipEvent, names: Naming) -> bool:
-    """Whether a frame of the user's was given up without a word in the log."""
+    """Return whether Dynamo gave up a user frame without a log message."""
     return not event.benign and not event.logged and names.is_user(event.place.path)
 
 
 def skipped_frames(record: Record, names: Naming, case: str | None) -> tuple[SkippedFrame, ...]:
-    """User frames Dynamo gave up on, each once; a resumed part of a frame counts from where it resumes."""
+    """Return user frames that Dynamo gave up, each once; a resumed part of a frame counts from where it resumes."""
     found: dict[tuple[str, int, str, bool], SkippedFrame] = {}
     for event in record.skips:
         place = event.place
@@ -262,7 +263,7 @@ def skipped_frames(record: Record, names: Naming, case: str | None) -> tuple[Ski
 def graphs(
     record: Record, names: Naming, mode: str, case: str | None, owned: Mapping[str, Iterable[str]]
 ) -> tuple[Graph, ...]:
-    """One graph per compiled frame that holds an operation; `owned` are the modules behind each compile id."""
+    """Return one graph per compiled frame that holds an operation; `owned` maps each compile id to its modules."""
     return tuple(
         Graph(
             frame.compile_id,
@@ -312,16 +313,15 @@ def _recompile(event: RecompileEvent, names: Naming, case: str | None, identical
 
 
 def _guard_places(reason: str) -> list[RawFrame]:
-    """The lines a guard names; the line of a value's first use, where Dynamo says that it is no more than that, only
-    where there is no other.
-    """
+    """Return the lines that a guard names. The line of a value's first use, which Dynamo marks as such, counts only if
+    there is no other."""
     found = list(GUARD_PLACE.finditer(reason))
     code = [match for match in found if not reason.startswith(FIRST_USE, match.end())]
     return [(match[1], int(match[2]), match[3]) for match in code or found]
 
 
 def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
-    """One value per frame and case: every reason and line, and whether the warm call recompiled it."""
+    """Return one value per frame and case: every reason and line, and whether the warm call recompiled it."""
     joined: dict[tuple[str, int, str, str | None], Recompile] = {}
     for item in found:
         key = (item.path, item.line, item.symbol, item.case)
@@ -337,13 +337,13 @@ def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
 
 
 def guard_text(reason: str) -> str:
-    """The failed guard in one line: `0/0: self.step == 0`."""
+    """Return the failed guard in one line: `0/0: self.step == 0`."""
     first = reason.split("\n")[0]
     return re.split(r"\s{2,}#", first)[0].strip()
 
 
 def line_sets(lines: Iterable[tuple[str, int]], names: Naming) -> tuple[LineSet, ...]:
-    """User lines only, as ascending ranges by file."""
+    """Return only user lines, as ascending ranges by file."""
     by_file: dict[str, set[int]] = {}
     for path, line in lines:
         if line > 0 and names.is_user(path):
@@ -353,7 +353,7 @@ def line_sets(lines: Iterable[tuple[str, int]], names: Naming) -> tuple[LineSet,
 
 
 def ranges(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Lines as inclusive ranges, ascending."""
+    """Return lines as inclusive ranges, ascending."""
     found: list[tuple[int, int]] = []
     for line in sorted(lines):
         if found and found[-1][1] == line - 1:

@@ -1,4 +1,4 @@
-"""What Dynamo did with frames, in order, as plain values."""
+"""Dynamo's actions on frames, in order, as plain values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ BENIGN = (
     "torch.optim __init__",
     "because no content in function call",
 )
-"""Reasons under which a frame that Dynamo gave up on held no tensor work."""
+"""Reasons for which Dynamo gives up a frame that has no tensor work."""
 ERROR_SUPPRESSED = "an error was suppressed during compilation"
 NO_TENSORS = "no tensor-related objects found in frame"
 GENERATOR = "Attempt to trace generator"
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 DDP_OWN = ("DistributedDataParallel._inside_ddp_forward", "/torch/nn/parallel/distributed.py")
-"""DDP's own forward always breaks, on purpose: behind the first the module is compiled under DDPOptimizer."""
+"""DDP's own forward always breaks, on purpose: after the first break the module is compiled under DDPOptimizer."""
 SKIP_REST = "Encountered graph break that we cannot resume from"
-"""How a logged break says that what follows it in the frame is not compiled."""
+"""Text of a logged break that means that the rest of the frame is not compiled."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,20 @@ class Place:
 
 @dataclass(frozen=True)
 class BreakEvent:
-    """One logged graph break: its whole text, the frame under compilation, what became of that frame."""
+    """One logged graph break: its whole text, the frame under compilation, the outcome for that frame."""
 
     text: str
     place: Place | None
     skipped: bool
     rest: bool
     inlined: tuple[Place, ...] = ()
-    """With nested graph breaks: the functions in that frame that are split too, outermost first. The break was handled in
-    the last of them."""
+    """With nested graph breaks: the functions in that frame that are split too, outermost first. The break was handled
+    in the last of them."""
 
 
 @dataclass(frozen=True)
 class SkipEvent:
-    """A frame Dynamo gave up on. `logged`: some break event of this attempt says why. `gb_type` where not."""
+    """A frame that Dynamo gave up. `logged`: some break event of this attempt has the reason. `gb_type` if not."""
 
     place: Place
     reason: str
@@ -65,11 +65,11 @@ class SkipEvent:
 @dataclass(frozen=True)
 class RecompileEvent:
     """For each cached entry the first guard that failed: Dynamo's check stops there. With `every_guard` of
-    `recording`, all that failed. `kept`: the frame was compiled again; not so at the recompile limit."""
+    `recording`, all that failed. `recompiled`: the frame was compiled again; False at the recompile limit."""
 
     place: Place
     reasons: tuple[str, ...]
-    kept: bool = True
+    recompiled: bool = True
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class CompiledFrame:
     ops: int
     guards: int | None
     seconds: float | None = None
-    """Of compiling it, backend included, by torch's own count."""
+    """Seconds to compile it, backend included, by torch's own count."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What torch's row of metrics says of a compilation that came to no code."""
+    """Torch's row of metrics about a compilation without a result."""
 
     kind: str | None
     """The type of the exception; None if none was raised."""
@@ -97,7 +97,7 @@ class Failure:
 
 @dataclass
 class Record:
-    """What Dynamo did for as long as it was watched, in order."""
+    """Dynamo's actions while it was watched, in order."""
 
     breaks: list[BreakEvent] = field(default_factory=list)
     skips: list[SkipEvent] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Record:
 
 
 def reasons_of(payload: str) -> tuple[str, ...]:
-    """The guards that failed: the payload is the one of them as plain text, or a JSON list."""
+    """Return the guards that failed: the payload is one of them as plain text, or a JSON list."""
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(payload)
         if isinstance(value, list):
@@ -116,13 +116,13 @@ def reasons_of(payload: str) -> tuple[str, ...]:
 
 
 def skip_of(place: Place, known: str | None, failure: Failure | None, logged: bool) -> SkipEvent:
-    """A frame that Dynamo gave up on.
+    """Return the event of a frame that Dynamo gave up.
 
     Args:
         place: Its code.
-        told: Why, as Dynamo's conversion of the frame said; None if it did not.
-        failure: What its row of metrics says; None if there is none.
-        logged: Whether some break of this compilation was logged.
+        known: The reason according to Dynamo's conversion of the frame; None if there is none.
+        failure: Its row of metrics; None if there is none.
+        logged: True if some break of this compilation was logged.
     """
     failed = failure is not None and failure.kind is not None
     reason = known

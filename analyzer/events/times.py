@@ -1,4 +1,4 @@
-"""Where the seconds of compiling went, by the rows that torch keeps of each compilation."""
+"""Read where the compile time went from the rows that torch stores of each compilation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KERNELS = (
 )
 """Waiting for the compilers of kernels (Triton, on a CPU the C++ compiler), and autotuning."""
 ENTIRE = "dynamo_cumulative_compile_time_us"
-"""Of a whole compilation, the forward's backend included."""
+"""Time of a whole compilation, the forward's backend included."""
 FIELDS = (
     ENTIRE,
     "aot_autograd_cumulative_compile_time_us",
@@ -26,7 +26,8 @@ FIELDS = (
 
 
 def phases(rows: Iterable[Mapping[str, Any]], kernels: str) -> tuple[tuple[str, float], ...]:
-    """Seconds of all rows together, each phase without those that it contains; that of kernels under the name `kernels`.
+    """Return the seconds of all rows together, each phase without those that it contains; those of kernels under the
+    name `kernels`.
 
     Empty for a torch that does not count them.
     """
@@ -49,6 +50,6 @@ def phases(rows: Iterable[Mapping[str, Any]], kernels: str) -> tuple[tuple[str, 
 
 
 def seconds(row: Mapping[str, Any], name: str) -> float:
-    """What a field that counts microseconds says; 0 if it is missing, no number, or one that no clock gives."""
+    """The value of a field that counts microseconds; 0 if it is missing, not a number, or impossible for a clock."""
     value = row.get(name)
     return value * MICRO if isinstance(value, (int, float)) and 0 <= value < 1e18 else 0.0

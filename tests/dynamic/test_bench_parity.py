@@ -161,9 +161,9 @@ def test_a_large_model_keeps_its_weights_for_further_seeds(monkeypatch: pytest.M
         build=lambda: torch.nn.Linear(4, 4),
         build_as=lambda mode, seed: torch.nn.Linear(4, seed),
     )
-    assert parity._seeded(context, 2).build().weight.shape == (2, 4)
+    assert parity._with_seed(context, 2).build().weight.shape == (2, 4)
     monkeypatch.setattr(parity, "SMALL", 0)
-    assert parity._seeded(context, 2).build().weight.shape == (4, 4)
+    assert parity._with_seed(context, 2).build().weight.shape == (4, 4)
 
 
 def test_what_shares_memory_shares_it_in_float64() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from measuring import CAPTURED, measure
-from tcready.dynamic.worker.bench.soak import drift, growth, judged, steady_growth
+from tcready.dynamic.worker.bench.soak import drift, growth, judge_soak, steady_growth
 from tcready.schema.bench import Arm, Soak, SoakPoint
 from tcready.schema.words import EAGER
 
@@ -137,7 +137,7 @@ LEVEL = [1000 * MIB] * 20
     ],
 )
 def test_what_a_soak_shows(soak: Soak, fastest: float | None, state: str, words: str) -> None:
-    found, reason = judged(soak, fastest)
+    found, reason = judge_soak(soak, fastest)
     assert found == state, reason
     assert words in reason
 

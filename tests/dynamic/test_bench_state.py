@@ -16,7 +16,7 @@ from tcready.dynamic.worker.bench.arms import Running
 from tcready.dynamic.worker.bench.inputs import DEPTH, Feed, seen
 from tcready.dynamic.worker.bench.lanes import Lane
 from tcready.dynamic.worker.bench.load import busy_note
-from tcready.dynamic.worker.bench.state import as_built, drift, kept, put_back
+from tcready.dynamic.worker.bench.state import as_built, copy_buffers, drift, put_back
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names
@@ -202,7 +202,7 @@ def test_what_calls_change_is_named_and_buffers_are_put_back() -> None:
     found = drift(model, functools.partial(model, x))
     assert (found.buffers, found.attributes) == (("steps",), ("kept",))
     assert found.note.startswith("each call changes kept: all arms are called equally often")
-    start = kept(model, found.buffers)
+    start = copy_buffers(model, found.buffers)
     place = model.steps.data_ptr()
     model(x)
     put_back(model, start)
@@ -281,7 +281,7 @@ def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
     work = Work("net.py::Net", RunOptions(), "/")
     context = Context(work, Journal(work, None, None), Names("/", ()))
     model = nn.Linear(4, 4)
-    running = Running(Arm("default", "x"), context, model, model, None, kept_bytes=1000)
+    running = Running(Arm("default", "x"), context, model, model, None, retained_bytes=1000)
     calls: list[torch.Tensor] = []
     lane = Lane(ArmMeasured("default"), running, lambda inputs: calls.append(next(inputs)[0][0]))
     lane.feed = Feed(Case(None, (torch.ones(1, 4),), {}), "never")

@@ -172,9 +172,9 @@ def test_more_arms_than_torch_compiles_one_function_for_all_stay_compiled(measur
 def test_calls_have_settled_if_five_take_as_long_as_the_five_before(
     times: list[float], settled: bool
 ) -> None:
-    from tcready.dynamic.worker.bench.lanes import _settled
+    from tcready.dynamic.worker.bench.lanes import _is_settled
 
-    assert _settled(times) is settled
+    assert _is_settled(times) is settled
 
 
 def test_code_that_compiles_again_and_again_is_counted(measure: Measure) -> None:

@@ -118,10 +118,10 @@ def test_an_output_that_the_next_call_writes_to_is_compared_as_it_was(tmp_path: 
 
 def test_a_small_part_of_a_tensor_is_kept_without_the_rest() -> None:
     logits = torch.randn(4, 512, 32)
-    last = effects._kept(logits[:, -1], set())
+    last = effects._detach_from_memory(logits[:, -1], set())
     assert torch.equal(last, logits[:, -1])
     assert memory_of(last) == last.numel() * last.element_size()
-    assert effects._kept(logits, set()) is logits
+    assert effects._detach_from_memory(logits, set()) is logits
 
 
 def test_a_model_that_counts_its_calls_agrees(tmp_path: Path) -> None:

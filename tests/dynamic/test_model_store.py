@@ -150,7 +150,7 @@ def test_a_model_that_is_lent_comes_back_as_it_was() -> None:
     with built.store.lent() as lent:
         assert lent is not None
         assert lent.shared
-        assert built.store.kept is lent.model
+        assert built.store.original is lent.model
         for each in lent.model.parameters():
             each.data = each.data.double()
         for each in lent.model.parameters():

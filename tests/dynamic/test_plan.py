@@ -21,11 +21,11 @@ from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.placements import Measured
-from tcready.dynamic.worker.plan_choice import SteadyTimes, chosen
+from tcready.dynamic.worker.plan_choice import SteadyTimes, choose
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stages import plan as plan_stage
 from tcready.dynamic.worker.torch_internals.placement import (
-    executed,
+    execute,
     isolates_recompiles,
     takes_recompile_limit,
 )
@@ -234,7 +234,7 @@ def layers_compiled(code: str, sizes: Sequence[int]) -> list[int]:
     torch._dynamo.reset()
     counting = Counting()
     model = loaded().Tuned()
-    executed(code, model, counting.backend)
+    execute(code, model, counting.backend)
     found = []
     for rows in sizes:
         before = counting.graphs
@@ -449,7 +449,7 @@ def test_the_next_best_says_whether_it_has_the_settings(with_settings: bool) -> 
         Placement("whole", code, share, 1, 0, True, "")
         for code, share in zip((line + bare, bare), shares, strict=True)
     ]
-    best = chosen(placements)
+    best = choose(placements)
     assert best is not None
     assert best.reason.endswith(
         f"the whole model {'with' if with_settings else 'without'} the settings with 90.0%"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tcready.dynamic import Prover, RunRequest, prove
 from tcready.dynamic.worker.proof import children
-from tcready.dynamic.worker.proof.sides import Sides
+from tcready.dynamic.worker.proof.sides import BranchCoverage
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
@@ -292,7 +292,7 @@ def f(a, b):
 def test_what_is_asked_and_run_is_told_by_the_tree_that_is_compiled() -> None:
     after = "def f(a, b):\n    return None\n"
     differs = changed("f", *(source.of_text(Path("f.py"), text) for text in (MARKED, after)))
-    sides = Sides(differs.tests, differs.gone)
+    sides = BranchCoverage(differs.tests, differs.gone)
     lines = MARKED.splitlines()
 
     def written(span: Span) -> str:
@@ -821,7 +821,7 @@ def test_of_a_list_of_times_no_item_is_compared() -> None:
 @pytest.mark.dynamo
 def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None:
     import torch
-    from tcready.dynamic.worker.proof.behaviour import behaviour
+    from tcready.dynamic.worker.proof.behaviour import observe_call
     from torch import nn
 
     class Made(nn.Module):
@@ -838,7 +838,7 @@ def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None
             return norm_of
 
     model = Made()
-    seen = [behaviour(model, model, (torch.ones(2, 4), hooked), {}).modules for hooked in (False, True)]
+    seen = [observe_call(model, model, (torch.ones(2, 4), hooked), {}).modules for hooked in (False, True)]
     assert seen == [{"<Made>": 1, "own": 1}, {"<Made>": 1, "own": 1, "<LayerNorm>": 1}]
 
 

@@ -130,7 +130,7 @@ def test_what_the_calls_under_way_catch(tmp_path: Path) -> None:
     from tcready.dynamic.worker.proof.caught import caught_around
 
     def seen() -> tuple[type[BaseException], ...]:
-        return caught_around(sys._getframe(1), "behaviour")
+        return caught_around(sys._getframe(1), "observe_call")
 
     kinds = (OSError, KeyError)
     try:

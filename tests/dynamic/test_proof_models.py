@@ -36,13 +36,13 @@ class Builder:
 def test_a_model_that_nothing_changed_is_not_built_again() -> None:
     builder = Builder()
     models = Models(cast(Context, builder))
-    model = models.built("infer", 0)
+    model = models.get_model("infer", 0)
     model(torch.ones(2, 2))
-    assert models.built("train", 0) is model
+    assert models.get_model("train", 0) is model
     assert all(module.training for module in model.modules())
-    assert models.built("infer", 1) is not model
+    assert models.get_model("infer", 1) is not model
     assert builder.built == [("infer", 0), ("infer", 1)]
-    assert models.drawn(0) is models.drawn(0)
+    assert models.get_inputs(0) is models.get_inputs(0)
     assert builder.drawn == [0]
 
 
@@ -67,11 +67,11 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_model_that_a_call_changed_is_built_again(name: str) -> None:
     models = Models(cast(Context, Builder()))
-    model = models.built("infer", 0)
+    model = models.get_model("infer", 0)
     CHANGES[name](model)
-    again = models.built("infer", 0)
+    again = models.get_model("infer", 0)
     assert again is not model
-    assert models.built("infer", 0) is again
+    assert models.get_model("infer", 0) is again
 
 
 def test_a_number_out_of_range_is_for_inputs_with_integers() -> None:

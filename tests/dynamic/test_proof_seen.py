@@ -334,7 +334,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tcready.dynamic.worker.proof.behaviour import another_message, behaviour, difference, noticed, restless
+from tcready.dynamic.worker.proof.behaviour import another_message, observe_call, difference, noticed, restless
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -354,7 +354,7 @@ def seen(text):
                 torch.manual_seed(0)
                 built = model.Model().train(mode == "train")
                 x = torch.randn(rows, 8)
-                found.append(behaviour(built, built, (x,), {"memo": {}}, (model,), (x,), gradients=mode == "train"))
+                found.append(observe_call(built, built, (x,), {"memo": {}}, (model,), (x,), gradients=mode == "train"))
         with os.fdopen(writes, "wb") as pipe:
             torch.save(found, pipe)
         os._exit(0)
@@ -418,12 +418,12 @@ RAISING = {
 def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
     """What torch raises in the line of an `assert` is torch's."""
     import torch
-    from tcready.dynamic.worker.proof.behaviour import behaviour
+    from tcready.dynamic.worker.proof.behaviour import observe_call
 
     path = tmp_path / "raising.py"
     path.write_text(f"def f(x):\n    {statement}\n")
     names: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    found = behaviour(None, names["f"], (torch.ones(4),), {})
+    found = observe_call(None, names["f"], (torch.ones(4),), {})
     assert found.error is not None
     assert found.raised == RAISING[statement]

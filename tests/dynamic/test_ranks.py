@@ -13,7 +13,7 @@ import pytest
 import torch
 from observing import observe_target, report_of
 from tcready import api
-from tcready.dynamic.ranks import Left, first_dead, left_in, together, where
+from tcready.dynamic.ranks import Left, combine_ranks, describe_places, first_dead, left_in
 from tcready.dynamic.worker.request import RankGraph, RankOperation, State, graphs_path, write_json
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.frame import Frame
@@ -275,7 +275,7 @@ def put(*ranks: Left, ended: str = "", exits: Mapping[int, int] = NONE_ENDED) ->
     first = ranks[0].state
     assert first is not None
     reason = "timeout" if ended else None
-    return together(first.observation, ranks, ended, reason, lambda _: "own", "ddp", exits)
+    return combine_ranks(first.observation, ranks, ended, reason, lambda _: "own", "ddp", exits)
 
 
 LINEAR, RELU = operation("linear float32[2, 4]", 3), operation("relu float32[2, 4]", 4)
@@ -402,10 +402,13 @@ def test_a_rank_that_left_nothing(tmp_path: Path) -> None:
 
 
 def test_where_ranks_stood() -> None:
-    assert where([(0, "model.py:3"), (1, "model.py:3")]) == "at model.py:3"
-    assert where([(0, "model.py:3"), (1, "model.py:7")]) == "rank 0 at model.py:3, rank 1 at model.py:7"
-    assert where([(0, None), (1, "model.py:7")]) == "rank 1 at model.py:7"
-    assert where([(0, None), (1, None)]) == ""
+    assert describe_places([(0, "model.py:3"), (1, "model.py:3")]) == "at model.py:3"
+    assert (
+        describe_places([(0, "model.py:3"), (1, "model.py:7")])
+        == "rank 0 at model.py:3, rank 1 at model.py:7"
+    )
+    assert describe_places([(0, None), (1, "model.py:7")]) == "rank 1 at model.py:7"
+    assert describe_places([(0, None), (1, None)]) == ""
 
 
 def test_who_died_first() -> None:

@@ -12,8 +12,8 @@ import pytest
 import torch
 from observing import observe_target, torch_between
 from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.shape_advice import ranked, spec_code
-from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
+from tcready.dynamic.worker.shape_advice import rank_trials, spec_code
+from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resize_inputs
 from tcready.dynamic.worker.torch_internals.placement import takes_dynamic_shapes
 from tcready.merge import exit_code, merge
 from tcready.reports import html, markdown, text
@@ -674,7 +674,7 @@ def measured(setting: str, **facts: Any) -> ShapeTrial:
 def test_settings_are_ranked_by_share_then_breaks_then_recompiles_then_seconds(
     other: dict[str, Any], first: str
 ) -> None:
-    found = ranked((measured("default"), measured("dynamic=True", **other)))
+    found = rank_trials((measured("default"), measured("dynamic=True", **other)))
     assert found[0].setting == first
     assert len(found) == 2 - ("error" in other or "difference" in other)
 
@@ -683,15 +683,15 @@ def test_resized_inputs_hold_given_values_alone() -> None:
     x = torch.arange(6.0).reshape(2, 3).requires_grad_()
     ids = torch.tensor([[1, 5, 9]])
     case = Case("a", (x, {"again": x}), {"ids": ids})
-    longer = resized(case, ((0, 1), (1, 1), (2, 1)), 5)
+    longer = resize_inputs(case, ((0, 1), (1, 1), (2, 1)), 5)
     assert longer.args[0].tolist() == [[0, 1, 2, 0, 1], [3, 4, 5, 3, 4]]
     assert longer.args[0] is longer.args[1]["again"], "one tensor stays one"
     assert longer.args[0].requires_grad
     assert longer.kwargs["ids"].tolist() == [[1, 5, 9, 1, 5]]
-    assert resized(case, ((2, 1),), 2).kwargs["ids"].tolist() == [[1, 5]]
+    assert resize_inputs(case, ((2, 1),), 2).kwargs["ids"].tolist() == [[1, 5]]
     assert x.shape == (2, 3)
     picture = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    larger = resized(Case(None, (picture,), {}), ((0, 2), (0, 3)), 6).args[0]
+    larger = resize_inputs(Case(None, (picture,), {}), ((0, 2), (0, 3)), 6).args[0]
     assert larger.shape == (2, 3, 6, 6)
     assert larger.is_contiguous(memory_format=torch.channels_last)
 

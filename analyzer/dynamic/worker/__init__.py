@@ -1,12 +1,12 @@
 """Run a model in the target interpreter, and observe it.
 
 The worker imports the standard library, torch, and those parts of tcready that `bundle` packs: an interpreter that
-has nothing but torch can run it. A run is a `Context` (what it knows: the request, the journal, what its stages made)
-and steps, each a `Step` (name, what it requires, `run(context)`), in the order of `pipeline.ORDER`. A run in this
-process, for the pytest plugin, takes the steps in `pipeline.OF_AN_OBJECT`.
+has only torch can run it. A run consists of a `Context` (its data: the request, the journal, the results of its
+stages) and steps, each a `Step` (name, requirements, `run(context)`), in the order of `pipeline.ORDER`. A run in this
+process, for the pytest plugin, uses the steps in `pipeline.OF_AN_OBJECT`.
 
-`main`, `context`, `step`, `journal` and `stages.parse` load no torch, so an interpreter without it gets an answer
-too. The journal is written after each step, so a crash leaves what was established before. What
-`torch._dynamo.explain` reports comes from its own backend around ours: one cold run is both explain's and the
-recorded one. `agreement` is the only judge of whether values agree up to rounding.
+`main`, `context`, `step`, `journal` and `stages.parse` do not load torch, so an interpreter without it gets an answer
+too. The journal is written after each step, so a crash preserves earlier results. What `torch._dynamo.explain`
+reports comes from its own backend around ours: one cold run serves both. Only `agreement` decides whether values
+agree up to rounding.
 """

@@ -57,8 +57,8 @@ from torch import nn
 EXCESS = ((1000, 2.5), (32, 5.0), (0, 30.0))
 """The largest ratio of the error of compiled code to the error of eager code, by the least number of values in the
 tensor. An error is the root mean square distance from the wide result; with fewer values, chance decides more.
-PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 whose traced code uses
-another attention kernel, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
+PyTorch's benchmark runner allows 2 to 3. For 17 models of transformers in bfloat16 and float16 that use another
+attention kernel in traced code, the ratio was between 0.997 and 1.004 (H200, torch 2.11)."""
 EXCESS_OF_FUSED = 10.0
 """The minimum limit for fused kernels that agree with eager code in a wide dtype, for any number of values."""
 DOUBT = ((1000, 1.5), (32, 3.0), (0, 10.0))
@@ -86,16 +86,15 @@ RARE = 0.01
 """The share of elements that may differ by more than they did between calls of eager code: chance had these come close.
 It was at most 0.004 in 120 simulated sums of 4,096 values in random order."""
 SAMPLES = 3
-"""How many times eager code runs again if all differences are at most REPEATED."""
+"""The number of further runs of eager code if all differences are at most REPEATED."""
 REPEATS = 5
-"""How many times eager code runs again if its results vary: one run alone may happen to come close to the first."""
+"""The number of further runs of eager code if its results vary: one run alone may happen to come close to the first."""
 MOVES = 2
-"""How many times eager code runs with inputs and weights changed by one rounding."""
+"""The number of runs of eager code with inputs and weights changed by one rounding."""
 MORE_PRECISE = frozenset({torch.float32, torch.float64})
 """Casts to these dtypes are counted."""
 MANY = 1 << 22
-"""If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of
-them."""
+"""If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of them."""
 STATE = ("buffer", "attribute", "parameter", "argument")
 """Kinds of leaves that a call leaves behind."""
 CHUNK = 1 << 22
@@ -121,9 +120,9 @@ class Calls:
     build: Callable[[], Any] | None = None
     """Builds a model for the calls; None: `context.build` does."""
     cases: Sequence[Case] = ()
-    """The cases whose tensors count towards the memory that is needed; empty: all cases of the run."""
+    """The cases with tensors that count towards the memory that is needed; empty: all cases of the run."""
     fused: bool = False
-    """Whether the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts cannot
+    """True if the compiled code has kernels or graphs of its own, which may round differently anywhere. Its casts cannot
     be counted, and compiling it again takes long, so it runs in a wide dtype only if a difference is in doubt."""
 
 
@@ -133,7 +132,7 @@ class Agreement:
 
     verdict: Verdict
     differences: tuple[str, ...] = ()
-    """What differs by more than rounding, each tensor or value in one line."""
+    """Differences beyond rounding, each tensor or value in one line."""
     compared: Compared | None = None
     """The figures of the tensor that differs most; None if nothing differs."""
 
@@ -162,9 +161,9 @@ class Wide:
     own: torch.dtype
     """The least precise dtype of the original calls."""
     lost_casts: bool = False
-    """Whether compiled code casts to a more precise dtype less often than eager code."""
+    """True if compiled code casts to a more precise dtype less often than eager code."""
     names: tuple[str, str] = ("eager code", "compiled code")
-    """How messages name the two sides."""
+    """The names of the two sides in messages."""
 
 
 def case_calls(
@@ -178,7 +177,7 @@ def case_calls(
     `compiled` compiles the model; by default it is compiled as in the stage `capture`."""
 
     def compiling(model: Any) -> Callable[..., Any]:
-        wrapped = distributed.wrapped(model, context.work)
+        wrapped = distributed.wrap_in_ddp(model, context.work)
         found: Callable[..., Any] = compile_callable(wrapped, backend="eager", **context.compile_options)
         return found
 
@@ -197,9 +196,8 @@ def case_calls(
 def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
     """Compare the outcomes of compiled and eager code for the same calls.
 
-    Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the
-    user gave a tolerance, it decides instead. All ranks of a run take the same path, because calls may contain
-    collectives.
+    Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the user
+    gave a tolerance, it decides instead. All ranks of a run take the same path, because calls may contain collectives.
     """
     if cached := cached_on_one_side(expected, actual):
         expected, actual = without(expected, cached), without(actual, cached)
@@ -211,7 +209,7 @@ def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) ->
 
 
 def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
-    """Compare two outcomes on the assumption that eager code would return `expected` again."""
+    """Compare two outcomes, assuming that eager code would return `expected` again."""
     work = context.work
     if context.tolerance is not None:
         text = by_tolerance(expected, actual, context.tolerance)
@@ -231,8 +229,8 @@ def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls)
 
 
 def cached_on_one_side(expected: Outcome, actual: Outcome) -> frozenset[str]:
-    """Labels of buffers and attributes that only one side has: code may cache a result in eager mode, and compute it
-    each time if it is compiled."""
+    """Return labels of buffers and attributes that only one side has: code may cache a result in eager mode, and
+    compute it each time if it is compiled."""
     labels = {*labels_of(expected)} ^ {*labels_of(actual)}
     return frozenset(label for label in labels if kind_of(label) in ("attribute", "buffer"))
 
@@ -242,12 +240,12 @@ def _leaving_out(run: Run, labels: frozenset[str]) -> Run:
 
 
 def differs(expected: Outcome, actual: Outcome) -> bool:
-    """Whether anything is not equal, bit for bit (NaN equals NaN)."""
+    """Return whether anything is not equal, bit for bit (NaN equals NaN)."""
     return bool(structure_differences(expected, actual) or unequal_leaves(expected, actual))
 
 
 def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
-    """The places of the leaves that are not equal, in two outcomes of one structure."""
+    """Return the indices of the leaves that are not equal, in two outcomes of one structure."""
     return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
@@ -266,7 +264,7 @@ def rounding_words(compared: Compared) -> str:
 
 
 def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
-    """Where `actual` has another structure, type, shape, dtype or text."""
+    """Return where `actual` has another structure, type, shape, dtype or text."""
     if one_sided := set(labels_of(expected)) ^ set(labels_of(actual)):
         left = [label for label in labels_of(expected) + labels_of(actual) if label in one_sided]
         left = [label for label in left if kind_of(label) != "output"]
@@ -301,7 +299,7 @@ def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
 
 
 def equal_values(one: Any, other: Any) -> bool:
-    """Whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
+    """Return whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
     if not isinstance(one, torch.Tensor):
         if isinstance(one, (bool, int, float, complex)):
             return bool(one == other) or (one != one and other != other)
@@ -314,7 +312,7 @@ def equal_values(one: Any, other: Any) -> bool:
         return bool(one.is_meta and other.is_meta)
     if one.is_nested:
         return equal_values(one.values(), other.values())
-    one, other = _as_strided(one), _as_strided(other)
+    one, other = _to_dense(one), _to_dense(other)
     if torch.equal(one, other):
         return True
     left, right = _real(one.detach()), _real(other.detach())
@@ -329,15 +327,15 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
-    """Whether compiled code is noticeably further from the wide result than eager code."""
+    """Return whether compiled code is noticeably further from the wide result than eager code."""
     return _is_further(expected, actual, exact, DOUBT, 1 / 2)
 
 
 def _is_further(
     expected: Outcome, actual: Outcome, exact: Outcome, times: tuple[tuple[int, float], ...], least: float
 ) -> bool:
-    """Whether the error of compiled code exceeds `times` the error of eager code, which counts as at least `least` of
-    one rounding."""
+    """Return whether the error of compiled code exceeds `times` the error of eager code, which counts as at least
+    `least` of one rounding."""
     if labels_of(exact) != labels_of(expected):
         return True
     for at in unequal_leaves(expected, actual):
@@ -351,9 +349,9 @@ def _is_further(
 
 
 def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
-    """Whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in `own` that
-    eager code runs in a more precise dtype, in calls that are not widened. Counting casts alone is not enough: a cast to
-    the dtype that a tensor already has runs no operation."""
+    """Return whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in
+    `own` that eager code runs in a more precise dtype, in calls that are not widened. Counting casts alone is not
+    enough: a cast to the current dtype of a tensor runs no operation."""
     eager, compiled = (_in_own_dtype(context, calls, own, compiled=each) for each in (False, True))
     if eager is None or compiled is None:
         return False
@@ -383,7 +381,7 @@ def _in_wide_dtype(
     """Run both sides in a wide dtype. Return None and the reason if eager code does not run in one."""
     with contextlib.ExitStack() as stack:
         try:
-            wide = stack.enter_context(_widened(context, calls))
+            wide = stack.enter_context(_widen_models(context, calls))
             dtype, narrow, model_of = wide.dtype, wide.narrow, wide.model_of
             stack.enter_context(call_in(context, dtype))
 
@@ -426,17 +424,17 @@ class _Widened:
 
 
 @contextlib.contextmanager
-def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
+def _widen_models(context: Context, calls: Calls) -> Iterator[_Widened]:
     """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
     NotWideError if there is none."""
     build = calls.build or context.build
     gc.collect()  # earlier models are in cycles, and share parameter memory, which widening could not free otherwise
     # Widen the model that all others are copied from: a separate wide one would need three times its memory.
     lent = context.lent() if calls.build is None and context.lent is not None else contextlib.nullcontext()
-    with lent as kept, contextlib.ExitStack() as stack:
-        model = build() if kept is None else kept.model
+    with lent as original, contextlib.ExitStack() as stack:
+        model = build() if original is None else original.model
         dtype, narrow = wide_dtype(context, model, calls.cases or context.cases)
-        set_aside = kept is None and _is_large_and_shared(context, model)
+        set_aside = original is None and _is_large_and_shared(context, model)
 
         def built() -> Any:
             made = build()
@@ -444,15 +442,15 @@ def _widened(context: Context, calls: Calls) -> Iterator[_Widened]:
             return made
 
         model_of: Callable[[], Any] = built
-        if kept is not None or not refers_to_itself(model):
+        if original is not None or not refers_to_itself(model):
             stack.enter_context(widen_in_place(model, dtype, set_aside=set_aside))
-            model_of = functools.partial(copied, model, share=kept is None or kept.shared)
+            model_of = functools.partial(copied, model, share=original is None or original.shared)
         yield _Widened(dtype, narrow, max(narrow, key=eps_of), model_of)
 
 
 def _is_large_and_shared(context: Context, model: Any) -> bool:
-    """Whether a model shares its parameters with the original of all copies and is too large to keep these beside a wide
-    copy."""
+    """Return whether a model shares its parameters with the original of all copies and is too large to store these
+    beside a wide copy."""
     if context.lent is None or bytes_of(model) <= SMALL // 4:
         return False
     with context.lent() as lent:
@@ -475,7 +473,7 @@ def _by_wide(
             calls,
             f"in {_name(wide.dtype)} the output has a different structure",
         )
-    moved = functools.cache(lambda: [] if context.work.options.processes else _moved(context, calls))
+    moved = functools.cache(lambda: [] if context.work.options.processes else _run_rerounded(context, calls))
     return judge_by_wide(expected, actual, unequal, wide, moved, fused=calls.fused)
 
 
@@ -511,15 +509,15 @@ def judge_by_wide(
             found = discrete_difference(one, other, [exact, *own])
             text = "" if found.unsure else found.text
             if not text and again is not None:
-                # What depends on rounding, such as whether probabilities sum to 1, does so in any dtype.
+                # Results that depend on rounding, such as a check that probabilities sum to 1, do so in any dtype.
                 found = discrete_difference(exact, again, [one, *own])
                 flips = found.unsure and _mostly_flip(exact, again, [one, *own])
                 text = f"{found.text} in {_name(wide.dtype)}" if found.text and not flips else ""
             if text:
                 mistakes.append(f"{label}: {text}")
             continue
-        one, other, exact = map(_as_strided, (one, other, exact))
-        again = None if again is None else _as_strided(again)
+        one, other, exact = map(_to_dense, (one, other, exact))
+        again = None if again is None else _to_dense(again)
         if text := _not_finite(one, other, exact):
             mistakes.append(f"{label}: {text}")
             continue
@@ -529,11 +527,11 @@ def judge_by_wide(
         floor = floors.get(kind_of(label), 0.0)
         compared = _figures(label, one, other, exact, again, wide, floor)
         values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
-        own = [_as_strided(each.leaves[at][1]) for each in _alike(moved, expected, compared, values)]
+        own = [_to_dense(each.leaves[at][1]) for each in _reroundings(moved, expected, compared, values)]
         size = _size(exact, one, floor)
         spread = max((_distance(one, each) / size for each in own), default=None)
         flips = spread is not None and _is_bulk_as_precise(one, other, exact)
-        text = _beyond(compared, one.dtype, values, wide, fused, spread, flips)
+        text = _explain_excess(compared, one.dtype, values, wide, fused, spread, flips)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
         if text:
@@ -546,7 +544,7 @@ def _agreement(mistakes: Sequence[str], worst: Compared | None) -> Agreement:
 
 
 def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
-    """Whether at least half of the values that differ also change under different rounding."""
+    """Return whether at least half of the values that differ also change under different rounding."""
     if not isinstance(one, torch.Tensor):
         return True
     wrong = one != other
@@ -556,8 +554,8 @@ def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
     return 2 * int((wrong & flips).sum()) >= int(wrong.sum())
 
 
-def _as_strided(value: Any) -> torch.Tensor:
-    """A number or a tensor of any layout that can be compared, as a dense tensor."""
+def _to_dense(value: Any) -> torch.Tensor:
+    """Convert a number or a tensor of any layout that can be compared to a dense tensor."""
     # The default device may be another one.
     tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, device="cpu")
     if tensor.is_quantized:
@@ -587,12 +585,12 @@ def _figures(
 
 
 def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
-    """What a difference is divided by: the root mean square of the wide result, or of the eager result if that is larger.
-    If the exact result is zero, the eager result is rounding noise."""
+    """Return the divisor of a difference: the root mean square of the wide result, or of the eager result if that is
+    larger. If the exact result is zero, the eager result is rounding noise."""
     return max(_rms(exact), _rms(one), floor) or 1.0
 
 
-def _alike(
+def _reroundings(
     moved: Callable[[], Sequence[Outcome]], expected: Outcome, compared: Compared, values: int
 ) -> list[Outcome]:
     """Return outcomes of eager code under different rounding if they are needed: if the wide result is no measure of
@@ -602,7 +600,7 @@ def _alike(
     return [each for each in moved() if labels_of(each) == labels_of(expected)] if needed else []
 
 
-def _beyond(
+def _explain_excess(
     compared: Compared,
     dtype: torch.dtype,
     values: int,
@@ -611,18 +609,20 @@ def _beyond(
     spread: float | None,
     flips: bool,
 ) -> str:
-    """Why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under different
-    rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another expert.
-    They may then differ by as much as `spread`."""
+    """Explain why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under
+    different rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another
+    expert. They may then differ by as much as `spread`."""
     if compared.remaining is not None:
         # The geometric mean of two factors: that by which rounding shrinks, and 1, as a mistake does not shrink.
         before = dtype if eps_of(dtype) > eps_of(wide.dtype) else wide.own
-        kept = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
+        expected_part = math.sqrt(min(1.0, eps_of(wide.coarsest) / max(eps_of(before), eps_of(wide.dtype))))
         noise = 64 * eps_of(wide.coarsest)
         if wide.dtype == torch.float32:
             # Code that computes in float32 in its own dtype too gets no more precise there.
             noise = max(noise, min(compared.eager_error or 0.0, TOO_FAR) / FAR_BELOW)
-        if compared.remaining > max(kept * compared.difference, noise if kept < 1.0 else math.inf):
+        if compared.remaining > max(
+            expected_part * compared.difference, noise if expected_part < 1.0 else math.inf
+        ):
             return (
                 f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "
                 f"in {compared.reference} too"
@@ -645,7 +645,7 @@ def _beyond(
 
 
 def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether the median error of compiled code is at most twice that of eager code."""
+    """Return whether the median error of compiled code is at most twice that of eager code."""
     right = _precise(_flat(exact))
     own, error = ((_precise(_flat(each)) - right).abs() for each in (one, other))
     least = eps_of(one.dtype) / 2 * right.abs()
@@ -685,7 +685,7 @@ def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | No
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The root mean square of what differs, where both are finite."""
+    """The root mean square of the differences between values that are finite on both sides."""
     left, right = _flat(one), _flat(other)
     if left.shape != right.shape:
         return math.inf
@@ -705,7 +705,7 @@ def _root_mean_square(parts: Iterator[torch.Tensor], count: int) -> float:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    dense = _as_strided(tensor)
+    dense = _to_dense(tensor)
     if dense.layout != torch.strided or dense.is_quantized:
         return torch.zeros(0, device=dense.device)
     return _real(dense).reshape(-1)
@@ -726,12 +726,12 @@ def _floors(outcome: Outcome) -> dict[str, float]:
 # By eager code alone
 
 
-def _moved(context: Context, calls: Calls) -> list[Outcome]:
-    """Outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
+def _run_rerounded(context: Context, calls: Calls) -> list[Outcome]:
+    """Return outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
     found = []
     for seed in range(MOVES):
         with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
-            model = _own(calls.build or context.build)
+            model = _build_unshared(calls.build or context.build)
             owner = getattr(model, "__self__", model)
             if isinstance(owner, nn.Module):
                 moved_by_rounding(tensors_of(owner), seed)
@@ -745,8 +745,8 @@ def _moved(context: Context, calls: Calls) -> list[Outcome]:
     return found
 
 
-def _own(build: Callable[[], Any]) -> Any:
-    """A model that shares its parameters with no other model."""
+def _build_unshared(build: Callable[[], Any]) -> Any:
+    """Build a model that shares its parameters with no other model."""
     model = build()
     try:
         return copied(model, share=False)
@@ -758,7 +758,7 @@ def _by_sensitivity(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, why: str
 ) -> Agreement:
     """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
-    moved = [each for each in _moved(context, calls) if labels_of(each) == labels_of(expected)]
+    moved = [each for each in _run_rerounded(context, calls) if labels_of(each) == labels_of(expected)]
     floors = _floors(expected)
     worst: Compared | None = None
     mistakes: list[str] = []
@@ -771,7 +771,7 @@ def _by_sensitivity(
             if found.text and not found.unsure:
                 mistakes.append(f"{label}: {found.text}")
             continue
-        one, other, *own = map(_as_strided, (one, other, *own))
+        one, other, *own = map(_to_dense, (one, other, *own))
         if text := _not_finite(one, other):
             mistakes.append(f"{label}: {text}")
             continue
@@ -793,14 +793,14 @@ def _by_sensitivity(
 def _repeats_differ_alike(
     context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls
 ) -> bool:
-    """Whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a factor of 2
-    over all elements, and in nearly each one by a factor of 8 unless it is at most REPEATED there too."""
+    """Return whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a
+    factor of 2 over all elements, and in nearly each element by a factor of 8 unless it is at most REPEATED there too."""
 
     def is_small(at: int) -> bool:
         one, other = expected.leaves[at][1], actual.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return False
-        one, other = _as_strided(one), _as_strided(other)
+        one, other = _to_dense(one), _to_dense(other)
         return not _not_finite(one, other) and _distance(one, other) <= REPEATED * _rms(one)
 
     if distributed.on_any(not all(map(is_small, unequal)), context.work):
@@ -811,13 +811,15 @@ def _repeats_differ_alike(
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return False
         for at in unequal:
-            apart = _apart(expected, again, at)
+            apart = _distances(expected, again, at)
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
         if distributed.on_any(not all(bool(each.any()) for each in noise.values()), context.work):
-            return False  # eager code repeats what compiled code gives otherwise: no more calls are needed
+            return (
+                False  # eager code repeats the values that differ in compiled code: no more calls are needed
+            )
 
     def is_noise(at: int) -> bool:
-        apart, of_eager = _apart(expected, actual, at), noise[at]
+        apart, of_eager = _distances(expected, actual, at), noise[at]
         whole = _rms(of_eager)
         is_far = apart > torch.maximum(8 * of_eager, REPEATED * _flat(expected.leaves[at][1]).abs())
         few = int(is_far.sum()) <= RARE * is_far.numel() and not bool((is_far & (apart > 8 * whole)).any())
@@ -826,13 +828,13 @@ def _repeats_differ_alike(
     return not distributed.on_any(not all(map(is_noise, unequal)), context.work)
 
 
-def _apart(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
-    """How far apart the elements of a leaf are."""
+def _distances(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
+    """Return the absolute differences between the elements of a leaf."""
     return (_flat(one.leaves[at][1]) - _flat(other.leaves[at][1])).abs()
 
 
 def _eager_again(context: Context, calls: Calls) -> Outcome:
-    """The outcome of the same calls of eager code."""
+    """Return the outcome of the same calls of eager code."""
     with torch.compiler.set_stance("force_eager"):
         return calls.run((calls.build or context.build)(), lambda case: case, False)
 
@@ -858,7 +860,7 @@ def _unless_unsteady(
     samples = {
         label: [value]
         for label, value in expected.leaves
-        if any(_is_of(text, label) for text in found.differences)
+        if any(_has_label(text, label) for text in found.differences)
     }
     for left in reversed(range(REPEATS)):
         for label, value in again.leaves:
@@ -874,7 +876,9 @@ def _unless_unsteady(
         again = _eager_again(context, calls)
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return replace(found, verdict="not_comparable")
-    steady = tuple(text for text in found.differences if not any(_is_of(text, label) for label in unsteady))
+    steady = tuple(
+        text for text in found.differences if not any(_has_label(text, label) for label in unsteady)
+    )
     if not unsteady or not found.differences:
         return found
     if steady:
@@ -885,7 +889,8 @@ def _unless_unsteady(
 
 
 def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
-    """Whether results of eager code differ from each other by a part of what compiled code differs by from the first."""
+    """Return whether results of eager code differ from each other by a considerable part of the difference of compiled
+    code from the first one."""
     one, *again = samples
     if all(equal_values(one, each) for each in again):
         return False
@@ -897,6 +902,6 @@ def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
     return spread >= UNSTEADY * _distance(one, other)
 
 
-def _is_of(difference: str, label: str) -> bool:
-    """Whether a difference is that of the leaf with this label."""
+def _has_label(difference: str, label: str) -> bool:
+    """Return whether a difference is that of the leaf with this label."""
     return difference.startswith((f"{label}: ", f"{label} differs ", f"{label} is "))

@@ -1,4 +1,4 @@
-"""The seconds that the stages behind capture share, where the caller gave them a budget."""
+"""The seconds that the stages after capture share, if the caller gave them a budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcready.dynamic.worker.context import Context
 
 
 def left(context: Context) -> float | None:
-    """Seconds that are left of it, None for no limit; the first question starts the clock."""
+    """Return the seconds that are left; None for no limit. The first call starts the clock."""
     if context.extras_since is None:
         context.extras_since = time.monotonic()
         if context.work.options.budget is not None:
@@ -17,10 +17,10 @@ def left(context: Context) -> float | None:
     budget = context.work.options.budget
     if budget is None:
         return None
-    return distributed.agreed(budget - (time.monotonic() - context.extras_since), context.work)
+    return distributed.agree_on_seconds(budget - (time.monotonic() - context.extras_since), context.work)
 
 
 def spent(context: Context) -> bool:
-    """Whether nothing is left of it."""
+    """Return whether the budget is spent."""
     seconds = left(context)
     return seconds is not None and seconds <= 0

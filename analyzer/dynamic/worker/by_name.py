@@ -1,4 +1,4 @@
-"""A model of a library that was named, or that an expression gives: built with random weights, with its inputs."""
+"""Build a model that is given by a library name or an expression, with random weights, and find its inputs."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ SMALL: Mapping[str, int] = {
     "layers_per_block": 1,
     "vocab_size": 1024,
 }
-"""The usual fields of a configuration, and what `--tiny` makes of greater numbers."""
+"""The usual fields of a configuration, and the limits that `--tiny` sets for them."""
 
 
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
-"""How configurations name the number of layers."""
+"""Names of the number of layers in configurations."""
 ROOM = 0.8
 """The share of the free memory that a suggested model may take. Activations need the rest."""
 LARGE = 1e9
-"""Bytes of parameters from which on `--tiny` is spoken of."""
+"""Bytes of parameters from which on messages suggest `--tiny`."""
 PROMPT, DECODED = 512, 128
 """The number of tokens in the prompt, and of tokens generated after it, if a causal language model is benchmarked."""
 
 
 @dataclass(frozen=True)
 class LibraryInputs:
-    """What a library says of a model's inputs: what draws them, and how they were found, in words."""
+    """Inputs that a library defines for a model: a function that draws them, and a description of how they were found."""
 
     give: Callable[[], Any]
     label: str
 
 
 def command(options: RunOptions) -> str:
-    """What names the model on the command line."""
+    """Return the options that name the model on the command line."""
     assert options.model is not None
     if LibraryModel.parse(options.model) is None:
         return f"--model {quoted(options.model)}"
@@ -83,8 +83,8 @@ def command(options: RunOptions) -> str:
 
 
 def size_to_be(build: Callable[[], Any], work: Work) -> Size | None:
-    """How large the model will be, found on the device `meta`, which holds no values; None if it is built small, is of a
-    library that builds none small, or cannot be built there."""
+    """Return the size of the model, found on the device `meta`, which holds no values; None if it is built small, if
+    its library builds no small models, or if it cannot be built there."""
     model = LibraryModel.parse(work.options.model or "")
     if model is None or not model.from_configuration or work.options.tiny:
         return None
@@ -96,13 +96,13 @@ def _size_on_meta(build: Callable[[], Any], work: Work) -> Size | None:
         with torch.device("meta"):
             model = build()
             return Size.of(model.to(dtype_of(work.options.dtype)) if work.options.dtype else model)
-    except Exception:  # it asks for values, or is none that can be built: the build itself will say so
+    except Exception:  # it needs values, or cannot be built: the build itself will report that
         return None
 
 
 def layers_that_fit(work: Work) -> str:
-    """`num_hidden_layers=20`: the `--config` with which the model fits into memory; empty if it has no such field or does
-    not fit with one layer."""
+    """Return the `--config` with which the model fits into memory, such as `num_hidden_layers=20`; empty if it has no
+    such field or does not fit with one layer."""
     name = LibraryModel.parse(work.options.model or "")
     given = dict(pair.partition("=")[::2] for pair in work.options.config)
     if name is None or name.library in ("timm", "torchvision"):
@@ -125,30 +125,30 @@ def layers_that_fit(work: Work) -> str:
 
 
 def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
-    """The library's package, and what builds the model. Raises what the import does, and RunError."""
+    """Return the library's package, and a function that builds the model. Raises what the import raises, and RunError."""
     model = LibraryModel.parse(text)
     if model is None:
-        return _of_expression(text)
+        return _from_expression(text)
     if model.library == LIGHTNING:
-        return _of_lightning(model.name, work)
+        return _from_lightning(model.name, work)
     package = importlib.import_module(model.package)
     if model.library == "timm":
         return package, lambda: package.create_model(model.name, pretrained=False, **_values(work))
     if model.library == "torchvision":
-        return package, lambda: _of_torchvision(package, model.name, _values(work))
+        return package, lambda: _from_torchvision(package, model.name, _values(work))
     if model.library == "diffusers":
         kind = getattr(package, model.name, None) or _class_of(work)
-        return package, lambda: _of_diffusers(kind, work)
-    build = functools.partial(_of_transformers, package, model.name, work)
+        return package, lambda: _from_diffusers(kind, work)
+    build = functools.partial(_from_transformers, package, model.name, work)
     setattr(build, BUILT_IN_DTYPE, True)
     return package, build
 
 
 def inputs_of(model: Any, work: Work) -> LibraryInputs | None:
-    """The first of what the library says of the inputs that the model takes; None where it says nothing, or wrongly."""
+    """Return the first inputs defined by the library that the model accepts; None if there are none."""
     if not isinstance(model, torch.nn.Module):
         return None
-    for found in _proposed(model, work):
+    for found in _propose_inputs(model, work):
         if _takes(model, found, work):
             return found
     return None
@@ -167,8 +167,9 @@ def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
     return True
 
 
-def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
-    """By the package of the model's class, so that an expression's model gets the same as a named one."""
+def _propose_inputs(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
+    """Yield inputs by the package of the model's class, so that the model of an expression gets the same as a named
+    one."""
     package = type(model).__module__.partition(".")[0]
     if isinstance(model, TrainingStep):
         yield from _inputs_of_lightning(model.model, training=True)
@@ -192,7 +193,7 @@ def _image(*size: int, label: str) -> LibraryInputs:
 
 
 def _values(work: Work) -> dict[str, Any]:
-    """What `--config` says. Raises RunError for a size or number of which there would be none."""
+    """Return the values of `--config`. Raises RunError for an invalid size or number."""
     found = {}
     for pair in work.options.config:
         key, _, text = pair.partition("=")
@@ -208,7 +209,7 @@ def _values(work: Work) -> dict[str, Any]:
 
 
 def _small(name: str, value: Any) -> Any:
-    """A field's value in a small model; the value itself where it says nothing of size."""
+    """Return the value of a field in a small model; the original value if it is not a size."""
     if name in SMALL and isinstance(value, int) and not isinstance(value, bool):
         return min(value, SMALL[name])
     if name == "block_out_channels" and isinstance(value, (tuple, list)):
@@ -217,7 +218,7 @@ def _small(name: str, value: Any) -> Any:
 
 
 def _class_of(work: Work) -> Any:
-    """The class that the target's text names. Raises RunError where it names none."""
+    """Return the class that the target's text names. Raises RunError if it names none."""
     target = Target.parse(work.target)
     if target.kind != "module" or target.name is None:
         raise RunError(f"{work.options.model}: there is no such model in this version of the library")
@@ -236,7 +237,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: list[str], where: str) -> N
 # torchvision and timm
 
 
-def _of_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
+def _from_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
     builder = package.models.get_model_builder(name)
     # The backbone of a detector has weights of its own, which it would fetch.
     none = {
@@ -271,7 +272,7 @@ def _inputs_of_timm(model: torch.nn.Module) -> Iterator[LibraryInputs]:
 # diffusers
 
 
-def _of_diffusers(kind: Any, work: Work) -> Any:
+def _from_diffusers(kind: Any, work: Work) -> Any:
     parameters = inspect.signature(kind.__init__).parameters
     given = _values(work)
     _refuse_unknown(given, list(parameters), kind.__name__)
@@ -316,8 +317,8 @@ def _inputs_of_diffusers(model: Any) -> Iterator[LibraryInputs]:
 # transformers
 
 
-def _of_transformers(package: Any, name: str, work: Work) -> Any:
-    """The target's class with a configuration: that of its class, or of the repository that was named."""
+def _from_transformers(package: Any, name: str, work: Work) -> Any:
+    """Return the target's class with a configuration: that of its class, or of the named repository."""
     target = Target.parse(work.target)
     known = name in package.CONFIG_MAPPING or (name.isidentifier() and hasattr(package, name))
     if known:
@@ -333,7 +334,7 @@ def _of_transformers(package: Any, name: str, work: Work) -> Any:
     _refuse_unknown(given, [*config.to_dict(), *config.attribute_map], type(config).__name__)
     changed |= {config.attribute_map.get(key, key): value for key, value in given.items()}
     if changed:
-        config = type(config)(**({} if known else _cut(config, changed)), **changed)
+        config = type(config)(**({} if known else _shorten_lists(config, changed)), **changed)
     with default_dtype(dtype_of(work.options.dtype) if work.options.dtype else None):
         return kind(config)
 
@@ -346,7 +347,7 @@ def _class_by_name(package: Any, name: str) -> Any:
 
 
 def _smaller(config: Any) -> dict[str, Any]:
-    """The fields of a configuration that a small model has otherwise, those of its parts included."""
+    """Return the fields of a configuration that change for a small model, including those of nested configurations."""
     changed: dict[str, Any] = {}
     for name, value in config.to_dict().items():
         part: Any = getattr(config, name, None)
@@ -361,8 +362,8 @@ def _smaller(config: Any) -> dict[str, Any]:
     return changed
 
 
-def _cut(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The other fields of a configuration; of a list with one entry a layer as many as there are layers left."""
+def _shorten_lists(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the other fields of a configuration; a list with one entry per layer is cut to the number of layers."""
     rest = {name: value for name, value in config.to_dict().items() if name not in changed}
     for name in LAYERS:
         if name in changed:
@@ -418,9 +419,9 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
 
 
 def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
-    """The inputs for a bench of a model that keeps a cache: prefill, and one decoding step with a static cache. If
-    consecutive calls are timed as one, decoding with a static and with a growing cache, whose positions the model takes
-    from the cache. Nothing for other models."""
+    """Return the inputs for a bench of a model with a cache: prefill, and one decoding step with a static cache. If
+    consecutive calls are timed as one, decoding with a static and with a growing cache; the model takes the positions
+    from the cache. Empty for other models."""
     config, parameters = model.config, inspect.signature(model.forward).parameters
     keeps = model.main_input_name == "input_ids" and "past_key_values" in parameters
     if not keeps or not _is_causal(config):
@@ -482,7 +483,8 @@ def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
 
 
 def _is_causal(config: Any) -> bool:
-    """Whether its models are causal language models: of those that can be a masked one too, only as a decoder."""
+    """Return whether the models of a configuration are causal language models; if they can also be masked ones, only if
+    configured as a decoder."""
     package = importlib.import_module("transformers")
     if config.is_encoder_decoder or type(config) not in package.MODEL_FOR_CAUSAL_LM_MAPPING:
         return False
@@ -492,7 +494,7 @@ def _is_causal(config: Any) -> bool:
 
 
 def _step(parameters: Mapping[str, Any], ids: torch.Tensor, first: int, cache: Any) -> dict[str, Any]:
-    """The arguments of a call with a cache that holds `first` tokens."""
+    """Return the arguments of a call with a cache that holds `first` tokens."""
     places = torch.arange(first, first + ids.shape[1], device=ids.device)
     found = {"input_ids": ids, "position_ids": places[None], "cache_position": places}
     known = {name: value for name, value in found.items() if name in parameters}
@@ -500,7 +502,7 @@ def _step(parameters: Mapping[str, Any], ids: torch.Tensor, first: int, cache: A
 
 
 def _static_cache(model: Any, length: int) -> Any:
-    """A cache of keys and values of a fixed size. Older versions of transformers ask for its batch, dtype and device."""
+    """A cache of keys and values of a fixed size. Older versions of transformers require its batch, dtype and device."""
     kind = importlib.import_module("transformers.cache_utils").StaticCache
     known = {
         "config": model.config.get_text_config(),
@@ -516,8 +518,9 @@ def _static_cache(model: Any, length: int) -> Any:
 # Lightning
 
 
-def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
-    """The module's file, and what builds the model; in training mode one whose call is its `training_step`."""
+def _from_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
+    """Return the module's file, and a function that builds the model; in training mode a call of that model is its
+    `training_step`."""
     target = Target.parse(text)
     module = import_target(target, work.root)
     kind = target_in(module, target.name or "", target.place)
@@ -528,7 +531,7 @@ def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]
 
 
 class TrainingStep(torch.nn.Module):  # type: ignore[misc]
-    """A LightningModule as a trainer calls it."""
+    """Calls a LightningModule as a trainer does."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -539,14 +542,14 @@ class TrainingStep(torch.nn.Module):  # type: ignore[misc]
 
 
 def _is_lightning(kind: type, name: str) -> bool:
-    """By name: the class may come from `lightning` or from `pytorch_lightning`."""
+    """Return whether a class is Lightning's, by name: it may come from `lightning` or from `pytorch_lightning`."""
     return any(base.__name__ == name for base in kind.__mro__)
 
 
 def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInputs]:
-    """A batch as `training_step` takes it; else `example_input_array`, else what of a batch the forward takes.
+    """Return a batch for `training_step`; else `example_input_array`, else the part of a batch that the forward accepts.
 
-    Raises RunError where a model is to be trained and nothing gives a batch.
+    Raises RunError if a model is to be trained and nothing provides a batch.
     """
     example = getattr(model, "example_input_array", None)
     if example is not None and not training:
@@ -558,7 +561,7 @@ def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInput
         except Exception as error:  # whatever it lacks, such as data to be fetched: another may have it
             failures.append(f"{label}: {type(error).__name__}: {error}")
         else:
-            yield from _of_batch(batch, f"the first batch of {label}", training)
+            yield from _inputs_from_batch(batch, f"the first batch of {label}", training)
     if training:
         why = "; ".join(failures) or "no data module stands beside it that is made of nothing"
         raise RunError(
@@ -566,8 +569,8 @@ def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInput
         )
 
 
-def _of_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
-    """The batch with its number, as a step takes it; for a forward the batch, or its first items."""
+def _inputs_from_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
+    """Yield the batch with its number, as a step takes it; for a forward the batch, or its first items."""
     if training:
         yield LibraryInputs(lambda: ((batch, 0), {}), f"{where}, to training_step")
         return
@@ -579,7 +582,7 @@ def _of_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]
 
 
 def _loaders(model: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What gives batches: the data modules of the model's file that are made of nothing, then the model itself."""
+    """Yield providers of batches: the data modules of the model's file that need no arguments, then the model itself."""
     file = type(model).__module__
     for name, kind in vars(sys.modules[file]).items():
         if inspect.isclass(kind) and kind.__module__ == file and _is_lightning(kind, "LightningDataModule"):
@@ -589,14 +592,14 @@ def _loaders(model: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _loader_of(kind: Any) -> Any:
-    """`prepare_data` is left out: it is there to fetch."""
+    """Return the data loader. `prepare_data` is not called, because it downloads."""
     data = kind()
     data.setup("fit")
     return data.train_dataloader()
 
 
 def _overrides(kind: type, method: str) -> bool:
-    """Whether the class has a method of its own, not the one that Lightning gives."""
+    """Return whether the class defines the method itself instead of inheriting Lightning's."""
     owner = next((base for base in kind.__mro__ if method in vars(base)), kind)
     return owner.__module__.partition(".")[0] not in ("lightning", "pytorch_lightning")
 
@@ -604,8 +607,8 @@ def _overrides(kind: type, method: str) -> bool:
 # Expressions
 
 
-def _of_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
-    """The modules that an expression names are imported; it is evaluated anew for every model."""
+def _from_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
+    """Import the modules that an expression names. It is evaluated again for every model."""
     tree = ast.parse(text, mode="eval")
     scope: dict[str, Any] = {}
     for node in ast.walk(tree):
@@ -624,7 +627,7 @@ def _of_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
 
 
 def _import_longest(dotted: str) -> None:
-    """Import as much of a dotted name as names modules."""
+    """Import the longest prefix of a dotted name that is a module."""
     parts = dotted.split(".")
     for count in range(1, len(parts) + 1):
         try:

@@ -1,4 +1,4 @@
-"""Calling a model, eager or compiled: every call of a run goes through here."""
+"""Call a model, eager or compiled. Every call of a run uses this module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tcready.events.narrate import RawFrame
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
-"""The calls of the compiled callable, with identical inputs; the last is the one whose dispatches count."""
+"""The calls of the compiled callable, with identical inputs; the dispatches of the last one are counted."""
 
 
 def call(
@@ -32,9 +32,9 @@ def call(
     *watchers: contextlib.AbstractContextManager[Any],
     seed: bool = True,
 ) -> Any:
-    """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else.
+    """Call once with fresh inputs and the seed of every call. The watchers see only the call.
 
-    Without `seed`, the random generators run on from the call before.
+    Without `seed`, the random generators continue from the previous call.
     """
     context.journal.at(case.name)
     inputs = fresh(case)
@@ -52,7 +52,7 @@ def call(
 
 
 def seed_generators() -> None:
-    """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
+    """Seed the random generators of torch, of Python, and of numpy if it is loaded."""
     if torch.accelerator.is_available():
         torch.manual_seed(SEED_CALL)
     else:  # torch.manual_seed keeps a stack for each device that may come, which takes longer than a small model
@@ -63,7 +63,7 @@ def seed_generators() -> None:
 
 
 def autocast(context: Context) -> contextlib.AbstractContextManager[Any]:
-    """What was asked for of `torch.autocast`."""
+    """Return the context for the requested `torch.autocast`."""
     options = context.work.options
     if not options.autocast:
         return contextlib.nullcontext()
@@ -74,7 +74,7 @@ def autocast(context: Context) -> contextlib.AbstractContextManager[Any]:
 
 
 def without_autocast(context: Context, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, called without autocast if the run has none, whatever surrounds it."""
+    """Return `function`, called without autocast if the run has none, even inside another autocast."""
     if context.work.options.autocast:
         return function
 
@@ -93,29 +93,29 @@ disturb some."""
 
 
 def time_again(context: Context, function: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
-    """Measure the times of a counted call a few times more; without it, if a call raises, its own times stand."""
+    """Measure the times of a counted call a few times more. If a call raises, the times of the counted call remain."""
     began = time.perf_counter()
 
     def timed() -> None:
         call(context, function, case, backend.adopting(), backend.timing())
 
-    if distributed.agreed(backend.counts.total.seconds_in_all, context.work) > QUICK / 2:
+    if distributed.agree_on_seconds(backend.counts.total.seconds_in_all, context.work) > QUICK / 2:
         return
     with contextlib.suppress(Exception):  # it ran before
         timed()
-        once = distributed.agreed(time.perf_counter() - began, context.work)
+        once = distributed.agree_on_seconds(time.perf_counter() - began, context.work)
         for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) - 1):
             timed()
 
 
 def settle(context: Context) -> None:
-    """Wait for the device, which only then has done its work, and says what went wrong in it."""
+    """Wait until the device has done its work, so that its errors are raised here."""
     if context.work.options.device.startswith("cuda"):
         torch.cuda.synchronize(context.work.options.device)
 
 
 def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) -> str:
-    """Compiled code raised where eager code did not: the reason, and the user's line where one is named."""
+    """The error if compiled code raised and eager code did not: the reason, and the user's line if one is named."""
     found = user_stack(narrate.parse_stack(str(error)))
     which = "" if name == CALLS[0] else f"the {name} compiled call raised "
     text = one_line(error, context.work.root)
@@ -128,7 +128,7 @@ def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) 
 
 
 def error_place(error: BaseException) -> RawFrame | None:
-    """The user's line that the text of such an error names, or from which it came; None where there is none."""
+    """Return the user's line that the text of such an error names, or from which it was raised; None if there is none."""
     found = user_stack(narrate.parse_stack(str(error)))
     if found is not None and is_user_file(found[0][0]):
         return found[0]

@@ -1,4 +1,4 @@
-"""The user's line behind an operator that is dispatched, in eager code or inside a graph."""
+"""Find the user's line behind a dispatched operator, in eager code or inside a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcready.events import narrate
 
 
 def calling_line(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bool, str | None]:
-    """The user's line that calls, whether a graph does it, and the autograd.Function around it."""
+    """Return the user's line that calls, whether a graph does it, and the autograd.Function around it."""
     for frame in frames:
         code = frame.f_code
         stack = dispatch.graph_node_stack(frame)
@@ -25,7 +25,7 @@ def calling_line(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str
 
 
 def autograd_function(frame: types.FrameType) -> str | None:
-    """The name of the autograd.Function whose `forward` or `backward` the frame is, found by its code."""
+    """Return the name of the autograd.Function that has this frame as `forward` or `backward`, found by its code."""
     code = frame.f_code
     if code.co_name not in ("forward", "backward"):
         return None

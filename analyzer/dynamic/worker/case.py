@@ -1,4 +1,4 @@
-"""One set of inputs, and the error that says in one line why a stage failed."""
+"""One set of inputs, and the errors that state in one line why a stage failed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tcready.schema.bench import Items
 
 
 class RunError(Exception):
-    """A stage failed for a reason that one line says."""
+    """A stage failed for a reason that fits in one line."""
 
 
 class NoInputsError(RunError):
-    """Nobody gives what the model is built or called with, and it could not be made up."""
+    """Inputs or constructor arguments of the model are missing and could not be generated."""
 
 
 class NotBuiltError(RunError):
@@ -21,22 +21,22 @@ class NotBuiltError(RunError):
 
 
 class NoValuesError(RunError):
-    """Something needs values, which tensors on the device `meta` do not have."""
+    """An operation needs values, which tensors on the device `meta` do not have."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One set of inputs; `name` is None where the inputs name no cases."""
+    """One set of inputs. `name` is None if the inputs do not name cases."""
 
     name: str | None
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     weight: float = 1.0
-    """How much of the calls this case stands for, in any unit."""
+    """The relative frequency of calls of this case, in any unit."""
     items: Items | None = None
-    """What the inputs say that one call processes; None: they say nothing."""
+    """The items that one call processes, according to the inputs; None if they do not define any."""
 
     @property
     def label(self) -> str:
-        """` (case NAME)` behind what is said of it; empty where it has no name."""
+        """Return ` (case NAME)`, to append to messages; empty without a name."""
         return f" (case {self.name})" if self.name else ""

@@ -1,4 +1,4 @@
-"""What one compiled call showed, joined to the observation."""
+"""Add the events of one compiled call to the observation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcready.schema.run import BreakSite
 
 
 def add(context: Context, record: Record, case: Case, *, warm: bool) -> None:
-    """Join what one call showed to the observation. `warm`: it was the third with the same inputs."""
+    """Add the events of one call to the observation. `warm`: it was the third with the same inputs."""
     seen = context.journal.observation
     sites: tuple[BreakSite, ...] = narrate.break_sites(record, context.names, case.name)
     skipped = narrate.skipped_frames(record, context.names, case.name)
@@ -27,8 +27,8 @@ def add(context: Context, record: Record, case: Case, *, warm: bool) -> None:
 
 
 def add_drawing(context: Context, record: Record, case: Case) -> None:
-    """Join what calls showed in which only random numbers differ. A function that was compiled again and again until
-    the limit compiles again on every call."""
+    """Add the events of calls in which only random numbers differ. A function that was recompiled up to the limit
+    counts as recompiled on every call."""
     limited = {event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT}
     add(context, record, case, warm=False)
     places = {(context.names.path(place.path), place.line) for place in limited}

@@ -1,4 +1,4 @@
-"""What a run knows: what was asked for, what its stages made, and what they add up to. Torch is not loaded for it."""
+"""The data of a run: the request, the results of its stages, and their totals. This does not load torch."""
 
 from __future__ import annotations
 
@@ -36,83 +36,84 @@ def _nothing_copied() -> None:
 
 @dataclass
 class Context:
-    """One run. Each stage reads what it needs and leaves what later ones need; the journal has what is reported."""
+    """One run. Each stage reads what it needs and leaves what later ones need; the journal holds what is reported."""
 
     work: Work
     journal: Journal
     names: Names
     convention: Convention | None = None
-    """What the target's file itself says of target and inputs; None where `--inputs` does, or nothing."""
+    """The definition of target and inputs in the target's file; None if `--inputs` defines them, or if nothing does."""
     given: bool = False
-    """Whether the caller of this process gave the object itself: nothing is imported or looked up."""
+    """True if the caller of this process passed the object itself, so that nothing is imported or looked up."""
     as_a_target: bool = False
-    """Whether an object that was given is checked as a target is: trained, planned and so on, if that is asked for."""
+    """True if an object that was passed in is checked like a target: trained, planned and so on, if requested."""
     compile_options: Mapping[str, Any] = field(default_factory=dict)
-    """What `torch.compile` is called with besides the backend."""
+    """Arguments of `torch.compile` besides the backend."""
     tolerance: tuple[float, float] | None = None
-    """Of the outputs, relative and absolute; None: that of their dtype."""
+    """Tolerance of the outputs, relative and absolute; None: that of their dtype."""
     compares: bool = True
-    """Whether the stage `parity` is asked for."""
+    """True if the stage `parity` is requested."""
     measures: bool = True
-    """Whether operations are timed again and again: of a change that is tried their number is enough."""
+    """True if operations are timed repeatedly; for a change that is tried, their number is sufficient."""
     watches_lines: bool = True
-    """Whether to note which lines run: it takes the place of whatever else watches them, a coverage tool."""
+    """True to record which lines run: this replaces any other tool that watches lines, such as coverage."""
 
     device_found: bool = False
-    """Whether the device was asked for as `auto`."""
+    """True if the device was requested as `auto`."""
     module: ModuleType | None = None
     """The target's module; like `value` and `inputs`, from the stage `import`."""
     value: Any = None
     """The target itself: a class, an instance, a function."""
     inputs: Any = None
-    """What `--inputs` names; None without it."""
+    """The object that `--inputs` names; None without it."""
     originals: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """Torch's callables before any of the user's code ran."""
+    """Torch's callables before any user code ran."""
     build: Callable[[], Any] = _not_built
-    """A fresh model, or the function to compile itself; from the stage `build`, as are the cases."""
+    """Builds a new model, or returns the function to compile; set by the stage `build`, as are the cases."""
     lent: Callable[[], contextlib.AbstractContextManager[Any]] | None = None
-    """Lends the model that `build` copies, for a change that is undone afterwards; None where there is none."""
+    """Lends the model that `build` copies, for a change that is undone afterwards; None if there is none."""
     stop_copying: Callable[[], None] = _nothing_copied
     """Makes `build` call the constructor each time."""
     build_as: Callable[[Mode, int], Any] = _not_built_as
-    """A fresh model in a mode, from a seed; like what follows, from the stage `build` of a target."""
+    """Builds a new model in a mode, from a seed; like the following, set by the stage `build` of a target."""
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as
-    """The cases, with inputs drawn from another seed where they are drawn."""
+    """Returns the cases; inputs that are drawn are drawn from the given seed."""
     cases: tuple[Case, ...] = ()
     eager_outcomes: list[Outcome] = field(default_factory=list)
-    """What the first call of each case gave and left; so for `compiled_outcomes`."""
+    """The outputs and effects of the first call of each case; `compiled_outcomes` is the same for compiled code."""
     compiled_outcomes: list[Outcome] = field(default_factory=list)
     eager_again: dict[str, Outcome] = field(default_factory=dict)
-    """The same of the second call, by the label of the case; in inference, where it raised nothing."""
+    """The same for the second call, by the label of the case; in inference, if it raised nothing."""
     compiled_again: dict[str, Outcome] = field(default_factory=dict)
     eager_steps: list[Any] = field(default_factory=list)
-    """In training what the backward of the eager call of each case left, or the exception that it raised."""
+    """In training, the results of the backward of the eager call of each case, or the exception that it raised."""
     compiled_steps: list[Any] = field(default_factory=list)
-    """The same of the first compiled call."""
+    """The same for the first compiled call."""
     call_bytes: int | None = None
-    """Device memory that one call of the model held at once, beyond what was held before; None if that is not known."""
+    """Device memory that one call of the model added at its peak; None if not known."""
     peak_bytes: int = 0
-    """The most device memory of the run before that was measured."""
+    """The peak device memory of the run before that measurement."""
     eager_generators: dict[str, Generators] = field(default_factory=dict)
     """The states of random generators after the eager call, by the label of the case."""
     eager_random: dict[str, tuple[Outcome, ...]] = field(default_factory=dict)
     """Outputs of calls between which random generators run on, by the label of the case."""
     unequal_random: list[Unequal] = field(default_factory=list)
-    """Those that compiled calls give otherwise."""
+    """Outputs of such calls that differ in compiled code."""
     raised_for_values: str | None = None
-    """What compiled code raised when it was called with other values, and eager code did not."""
+    """The exception of compiled code called with other values, if eager code raises none."""
     unequal_values: list[Unequal] = field(default_factory=list)
-    """Outputs of calls with other values that compiled calls give otherwise."""
+    """Outputs of calls with other values that differ in compiled code."""
     in_turn: str | None = None
-    """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
+    """The difference between outputs if one compiled callable takes all cases one after the other; None if there is
+    none."""
     stand_ins: StandIns | None = None
-    """What is taken in place of values on the device `meta`; None on every other."""
+    """Placeholders for values on the device `meta`; None on every other."""
     toolchains: dict[str, str | None] = field(default_factory=dict)
-    """By device, why Inductor cannot compile for it, None if it can; of those that were tried."""
+    """By device that was tried, why Inductor cannot compile for it; None if it can."""
     custom_ops: SeenCalls = field(default_factory=SeenCalls)
-    """Operators and functions of others that were met."""
+    """Calls of operators and functions that are not torch's."""
 
     extras_since: float | None = None
     """When the first of the stages that share the budget began, by time.monotonic."""
     blocked: set[str] = field(default_factory=set)
-    """Stages that failed, or were not begun since one that they require had failed."""
+    """Stages that failed, or were not begun because a required stage had failed."""

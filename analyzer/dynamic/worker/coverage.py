@@ -1,4 +1,4 @@
-"""From counted dispatches to the shares that are reported."""
+"""Convert counted dispatches to the reported shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcready.schema.run import BreakSite, CaseCoverage, Cost, Coverage
 
 
 def coverage(counts: Counts, device: str) -> Coverage | None:
-    """None where the call dispatched nothing at all."""
+    """Return the coverage; None if the call dispatched nothing."""
     total, captured = counts.total.ops.total(), counts.captured.ops.total()
     spent = counts.total.seconds_in_all
     time_share = counts.captured.seconds_in_all / spent if spent else None
@@ -25,8 +25,8 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     )
 
 
-def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
-    """The coverage with that of each named case, its shares over calls as frequent as the weights say."""
+def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
+    """Return the coverage with that of each named case; its shares are weighted by the frequency of the cases."""
     if found is None or not any(case.name for case, _ in by_case):
         return found
 
@@ -50,7 +50,7 @@ def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> 
 
 
 def with_cost(sites: tuple[BreakSite, ...], case: str | None, counts: Counts) -> tuple[BreakSite, ...]:
-    """The sites, those of `case` with what ran outside of graphs on their account in the counted call."""
+    """The sites, those of `case` with the operations that they caused to run outside of graphs in the counted call."""
     ops, seconds = counts.outside.ops, counts.outside.seconds
     timed = bool(counts.total.seconds)
     return tuple(

@@ -1,7 +1,5 @@
-"""Operators that are not torch's own, seen as they are dispatched; and what torch.compile lacks of each.
-
-They are seen in eager code and inside graphs.
-"""
+"""Record operators that are not torch's own as they are dispatched, in eager code and inside graphs, and find what
+torch.compile lacks for each."""
 
 from __future__ import annotations
 
@@ -22,12 +20,12 @@ from tcready.dynamic.worker.torch_internals.placement import address_of
 from tcready.schema.run import CustomOp
 
 MANY_ELEMENTS = 2**20
-"""Arguments with more elements than this together are not kept, so neither compared nor checked."""
+"""Arguments with more elements than this in total are not stored, so they are neither compared nor checked."""
 
 
 @contextlib.contextmanager
 def watching(found: SeenCalls, case: Case) -> Iterator[None]:
-    """Note each operator of others that is dispatched meanwhile, once per place."""
+    """Record each foreign operator that is dispatched within the context, once per place."""
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         place, in_graph, around = calling_line(dispatch.calling_frames())
@@ -48,19 +46,19 @@ def watching(found: SeenCalls, case: Case) -> Iterator[None]:
 
 
 def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
-    """The result of `run`, and what can be said of the call. Raises what it raises."""
+    """Return the result of `run`, and a description of the call. Raises what `run` raises."""
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
     with dispatch.unseen():
-        kept_args, kept_kwargs = pytree.tree_map_only(
+        args_before, kwargs_before = pytree.tree_map_only(
             torch.Tensor, copied if whole else Meta.of, (args, kwargs)
         )
     wants_grad = any(tensor.requires_grad for tensor in tensors)
     result = run()
     mutated: set[int | str] = set()
     if whole:
-        pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], kept_args[i]) for i in range(len(args))]
-        pairs += [(name, kwargs[name], kept_kwargs[name]) for name in kwargs]
+        pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], args_before[i]) for i in range(len(args))]
+        pairs += [(name, kwargs[name], kwargs_before[name]) for name in kwargs]
         with dispatch.unseen():
             for key, after, before in pairs:
                 if isinstance(after, torch.Tensor) and not _same(before, after):
@@ -69,7 +67,7 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
     aliased = any(address_of(tensor) in stores for tensor in outputs)
     metas = pytree.tree_map_only(torch.Tensor, Meta.of, result)
-    return result, Observed(kept_args, kept_kwargs, whole, metas, frozenset(mutated), aliased, wants_grad)
+    return result, Observed(args_before, kwargs_before, whole, metas, frozenset(mutated), aliased, wants_grad)
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -87,8 +85,8 @@ def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
         return True
 
 
-def tell(context: Context) -> None:
-    """Put what was seen so far into the observation."""
+def record_custom_ops(context: Context) -> None:
+    """Add the operators seen so far to the observation."""
     names, mode = context.names, context.work.options.mode
     found: list[CustomOp] = []
     checked: set[str] = set()

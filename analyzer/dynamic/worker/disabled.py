@@ -1,4 +1,4 @@
-"""The whole model with the functions that break kept out of it by `torch.compiler.disable`."""
+"""Compile the whole model, with `torch.compiler.disable` on the functions that break."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tcready.placing import accessor
 from torch import nn
 
 TOO_MUCH = 0.2
-"""A module that holds more than this share of the operations is not kept out."""
+"""A module that holds more than this share of the operations is not excluded."""
 
 
 def disabling_code(context: Context, whole: str) -> str | None:
-    """Lines that disable each function in which a break was seen, then compile the model with `whole`.
+    """Return lines that disable each function in which a break was seen, then compile the model with `whole`.
 
     None if some break is in no function that lines can name, or in one that holds much of the model.
     """
@@ -47,13 +47,13 @@ def disabling_code(context: Context, whole: str) -> str | None:
 
 
 def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, bool]]:
-    """The modules that have the innermost function around a line as a method, with its name and True; or one that finds
-    it among the globals of its forward, and False."""
+    """Return the modules that have the innermost function around a line as a method, with its name and True; or one
+    that finds it among the globals of its forward, and False."""
     methods = [
         (name, attribute, True)
         for name, module in model.named_modules()
         for attribute, function in _methods(type(module))
-        if _around(function, path, line)
+        if _innermost_function(function, path, line)
     ]
     yield from methods
     if methods:
@@ -61,9 +61,9 @@ def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, 
     for name, module in model.named_modules():
         scope = getattr(type(module).forward, "__globals__", {})  # as the line looks it up
         for attribute, function in scope.items():
-            # Dynamo puts what it makes of a function among its globals
+            # Dynamo adds the code that it makes of a function to its globals
             plain = isinstance(function, types.FunctionType) and function.__name__ == attribute
-            if plain and _around(function, path, line):
+            if plain and _innermost_function(function, path, line):
                 yield name, attribute, False
                 return
 
@@ -80,7 +80,7 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
-def _around(function: Any, path: str, line: int) -> bool:
+def _innermost_function(function: Any, path: str, line: int) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or os.path.realpath(code.co_filename) != path:
         return False

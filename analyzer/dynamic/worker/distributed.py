@@ -1,7 +1,7 @@
-"""A run over several processes: what one of the ranks that `torch.distributed.run` started has to do.
+"""A run over several processes: the part of one of the ranks that `torch.distributed.run` started.
 
-Every rank climbs the same stages and makes the same calls, so that the collectives of the model meet. The first one
-observes for all; the launcher reads what the others leave, and compares the graphs that each wrote down.
+Every rank runs the same stages and makes the same calls, so that the collectives of the model match. The first one
+observes for all; the launcher reads the results of the others, and compares the graphs that each wrote down.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ OWN_STYLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 Spread = Callable[[Any], Any]
 
 
-def placed(work: Work) -> Work:
-    """The work of this rank: where the device is plain `cuda`, on a GPU of its own."""
+def place_work(work: Work) -> Work:
+    """Return the work of this rank: if the device is plain `cuda`, on a GPU of its own."""
     if work.options.processes and work.options.device == "cuda":
         return with_device(work, f"cuda:{os.environ['LOCAL_RANK']}")
     return work
 
 
 def begin(work: Work) -> None:
-    """Join the other ranks, unless the target's module did when it was imported. Raises what joining raises."""
+    """Join the other ranks, unless the import of the target's module did that. Raises what joining raises."""
     if not work.options.processes:
         return
     device = torch.device(work.options.device)
@@ -63,8 +63,8 @@ def end(work: Work) -> None:
         distributed.destroy_process_group()
 
 
-def agreed(seconds: float, work: Work) -> float:
-    """The first rank's seconds: what follows from them would differ where each rank went by its own clock."""
+def agree_on_seconds(seconds: float, work: Work) -> float:
+    """Return the first rank's seconds: decisions based on them would differ if each rank used its own clock."""
     if not work.options.processes:
         return seconds
     first = torch.tensor([seconds], device=work.options.device)
@@ -73,7 +73,8 @@ def agreed(seconds: float, work: Work) -> float:
 
 
 def on_any(flag: bool, work: Work) -> bool:
-    """Whether it is so on any rank. Each has to ask: a rank that went on alone would wait in its next collective."""
+    """Return whether the flag is set on any rank. Every rank has to call this: a rank that went on alone would wait in
+    its next collective."""
     if not work.options.processes:
         return flag
     flags = torch.tensor([int(flag)], device=work.options.device)
@@ -84,24 +85,24 @@ def on_any(flag: bool, work: Work) -> bool:
 # How the model is spread over the ranks
 
 
-def spreading(context: Context) -> Spread:
-    """What makes a fresh model into one that the ranks share, in place: sharded, or parallel by a plan.
+def make_distributor(context: Context) -> Spread:
+    """Return a function that distributes a new model over the ranks, in place: sharded, or parallel by a plan.
 
-    DistributedDataParallel is none of it: it goes around the model where that is compiled (`wrapped`). Raises RunError
-    if there is no plan, or it names no module of the model.
+    DistributedDataParallel is not included: it wraps the model when that is compiled (`wrap_in_ddp`). Raises RunError if
+    there is no plan, or if it names no module of the model.
     """
     work = context.work
     if work.options.parallel == "fsdp":
-        return lambda model: _sharded(model, work)
+        return lambda model: _shard(model, work)
     if work.options.parallel == "tp":
         given = named(work.options.tp_plan, "--tp-plan", work) if work.options.tp_plan else None
-        return lambda model: _parallelised(model, given, context)
+        return lambda model: _parallelise(model, given, context)
     return lambda model: model
 
 
 def blocks_of(model: nn.Module) -> tuple[str, ...]:
-    """Dotted names of what a model repeats: the modules with parameters in its outermost ModuleLists; without any, those
-    in its outermost Sequentials and ModuleDicts, but for modules that hold no other."""
+    """Return dotted names of the repeated parts of a model: the modules with parameters in its outermost ModuleLists;
+    without any, those in its outermost Sequentials and ModuleDicts, except modules that hold no other."""
     for kinds in ((nn.ModuleList,), (nn.Sequential, nn.ModuleDict)):
         found: list[str] = []
         holders: list[str] = []
@@ -120,7 +121,7 @@ def blocks_of(model: nn.Module) -> tuple[str, ...]:
     return ()
 
 
-def _sharded(model: Any, work: Work) -> Any:
+def _shard(model: Any, work: Work) -> Any:
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     if not isinstance(model, nn.Module):
@@ -133,7 +134,7 @@ def _sharded(model: Any, work: Work) -> Any:
     return fully_shard(model, mesh=mesh)
 
 
-def _parallelised(model: Any, given: Any, context: Context) -> Any:
+def _parallelise(model: Any, given: Any, context: Context) -> Any:
     from torch.distributed.tensor.parallel import parallelize_module
 
     work = context.work
@@ -166,8 +167,8 @@ def _parallelised(model: Any, given: Any, context: Context) -> Any:
 
 
 def plan_of(model: nn.Module, given: Any) -> dict[str, Any]:
-    """The dict for parallelize_module: what was given, or what it gives for the model, or the model's own; empty if there
-    is none. Raises RunError for what is no plan."""
+    """Return the dict for parallelize_module: the given plan, or what it returns for the model, or the model's own;
+    empty if there is none. Raises RunError for an invalid plan."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import style as styles
 
@@ -199,7 +200,7 @@ def _mesh(work: Work) -> Any:
 
 
 def _in_parts(model: nn.Module) -> tuple[str, ...]:
-    """Dotted names of the modules that hold a parameter in parts."""
+    """Return dotted names of the modules that hold a part of a parameter."""
     from torch.distributed.tensor import DTensor
 
     return tuple(
@@ -209,12 +210,12 @@ def _in_parts(model: nn.Module) -> tuple[str, ...]:
     )
 
 
-def wrapped(model: Any, work: Work) -> Any:
-    """The model in DistributedDataParallel where it is a module, not in it already, and has something to reduce.
+def wrap_in_ddp(model: Any, work: Work) -> Any:
+    """Wrap the model in DistributedDataParallel if it is a module, is not wrapped already, and has something to reduce.
 
-    Gradients are not reduced: calls follow each other without a backward, which its reducer would not take.
+    Gradients are not reduced: calls follow each other without a backward, which its reducer does not support.
     """
-    if not work.options.processes or not isinstance(model, nn.Module) or _unwrapped(model, work):
+    if not work.options.processes or not isinstance(model, nn.Module) or _reason_not_wrapped(model, work):
         return model
     device = torch.device(work.options.device)
     found = nn.parallel.DistributedDataParallel(
@@ -224,8 +225,8 @@ def wrapped(model: Any, work: Work) -> Any:
     return found
 
 
-def _unwrapped(model: Any, work: Work) -> str:
-    """Why the model is not put into DistributedDataParallel here; empty where it is."""
+def _reason_not_wrapped(model: Any, work: Work) -> str:
+    """Return why the model is not wrapped in DistributedDataParallel; empty if it is."""
     if not isinstance(model, nn.Module):
         return "a function"
     if work.options.parallel == "fsdp":
@@ -243,7 +244,7 @@ def _has_ddp(model: nn.Module) -> bool:
     return any(isinstance(module, nn.parallel.DistributedDataParallel) for module in model.modules())
 
 
-# What this rank writes down
+# Files that this rank writes
 
 
 Splits = list[tuple[str | None, tuple[graphs.Bucket, ...]]]
@@ -251,7 +252,7 @@ Splits = list[tuple[str | None, tuple[graphs.Bucket, ...]]]
 
 
 def watching(splits: Splits, case: str | None, context: Context) -> contextlib.AbstractContextManager[None]:
-    """Adds to `splits` what DDPOptimizer does meanwhile, and writes each graph down that this rank compiles."""
+    """Add to `splits` what DDPOptimizer does within the context, and write down each graph that this rank compiles."""
     if not context.work.options.processes:
         return contextlib.nullcontext()
     return _watching(splits, case, context)
@@ -265,7 +266,7 @@ def _watching(splits: Splits, case: str | None, context: Context) -> Iterator[No
         if state_path is None:
             return
         graph = RankGraph(case, tuple(_operation(each, context) for each in found))
-        # Each at once: of a rank that then hangs, it is what says how far it came.
+        # Each immediately: if the rank then hangs, this shows how far it got.
         with open(graphs_path(state_path), "a", encoding="utf-8") as file:
             file.write(json.dumps(as_json(graph)) + "\n")
 
@@ -279,16 +280,16 @@ def _operation(found: graphs.Operation, context: Context) -> RankOperation:
 
 
 def _place(stack: str, context: Context) -> Frame | None:
-    """The innermost user's line of a stack."""
+    """Return the innermost user line of a stack."""
     found = user_stack(narrate.parse_stack(stack))
     return context.names.frame(*found[0]) if found is not None and is_user_file(found[0][0]) else None
 
 
-def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | None:
-    """What is reported of the group, and of DistributedDataParallel."""
+def describe_parallel(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | None:
+    """Return the reported values of the group, and of DistributedDataParallel."""
     if not work.options.processes:
         return None
-    reason = _unwrapped(model, work)
+    reason = _reason_not_wrapped(model, work)
     is_ddp = isinstance(model, nn.Module) and _has_ddp(model)
     return Ddp(
         distributed.get_world_size(),
@@ -308,7 +309,7 @@ def observed(model: Any, work: Work, splits: Splits, context: Context) -> Ddp | 
 
 
 def shared_as(model: Any, context: Context) -> ParallelRun | None:
-    """How the ranks share the model; what each of them showed is put together by the launcher."""
+    """Return how the ranks share the model; the launcher combines the results of the ranks."""
     work = context.work
     if not work.options.processes:
         return None
@@ -327,7 +328,7 @@ def shared_as(model: Any, context: Context) -> ParallelRun | None:
 
 
 def with_blocks(found: ParallelRun | None, blocks: BlocksRun) -> ParallelRun | None:
-    """The same with what this rank showed when each block was compiled by itself."""
+    """Return the value with this rank's results from compiling each block by itself."""
     if found is None:
         return None
     rank = RankRun(distributed.get_rank(), "pass", "", blocks=blocks)

@@ -1,4 +1,4 @@
-"""What a call gives and what it leaves in the model and in its arguments, as one outcome."""
+"""Record the output of a call and its effects on the model and on the arguments, as one outcome."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 DEPTH = 4
-"""Containers and objects within each other that are looked into."""
+"""The nesting depth of containers and objects that are searched."""
 LARGEST = 1000
-"""Items of a container that is looked into: a larger one is a vocabulary or a dataset, and no state of a call."""
+"""The most items of a container that is searched: a larger one is a vocabulary or a dataset, not state of a call."""
 Part = tuple[str, Any]
 """A tensor or a number, with its name."""
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -43,7 +43,7 @@ class ObservedCall:
         self._before: list[Any] = []
         self._known = frozenset(name for name, _ in _state_of(model))
         self._writes: dict[str, int] = {}
-        """How often each parameter had been written to before the call."""
+        """The number of writes to each parameter before the call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._arguments = args, kwargs
@@ -62,8 +62,8 @@ class ObservedCall:
             return found
         state = [*_state_of(self._model)]
         places = {address_of(tensor) for _, tensor in state} - {None}
-        # A later call may write to what is given out of the state; arguments are of one call alone.
-        leaves = [(label, _kept(leaf, places)) for label, leaf in found.leaves]
+        # A later call may write to outputs that are part of the state; arguments belong to one call only.
+        leaves = [(label, _detach_from_memory(leaf, places)) for label, leaf in found.leaves]
         leaves += _arguments_in(self._arguments)
         if self._context.work.options.mode == "infer":
             changed = [
@@ -77,7 +77,7 @@ class ObservedCall:
 
     @property
     def changed(self) -> bool:
-        """Whether the call changed the model or its arguments, so that the next one may give something else."""
+        """Return whether the call changed the model or its arguments, so that the next one may return something else."""
         return self._before != self._fingerprint()
 
     def _fingerprint(self) -> list[Any]:
@@ -103,19 +103,19 @@ def outcome_of_call(
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Outcome:
-    """Call `function`, which is `model` or what is compiled of it; return what it gives and leaves."""
+    """Call `function`, which is `model` or its compiled form; return its output and effects."""
     observed = ObservedCall(context, model, function)
     return observed.outcome(call(context, observed, case, *watchers))
 
 
 def _state_of(model: Any) -> Iterator[Part]:
-    """Buffers and tensors in attributes by name, which is the same whether modules are compiled or not."""
+    """Return buffers and tensors in attributes by name, which is the same for compiled and other modules."""
     owner = _owner(model)
     if not isinstance(owner, nn.Module):
         return
     opened = {id(module) for module in owner.modules()}
     for prefix, module in owner.named_modules():
-        if is_compiled_module(module):  # what it wraps comes next
+        if is_compiled_module(module):  # the wrapped function comes next
             continue
         for name, buffer in module.named_buffers(recurse=False):
             if not is_lazy(buffer):
@@ -128,8 +128,8 @@ def _state_of(model: Any) -> Iterator[Part]:
 
 
 def _parts(name: str, value: Any, opened: set[int] | None = None, depth: int = DEPTH) -> Iterator[Part]:
-    """Tensors and numbers in a value: in containers, in attributes of objects, and in buffers of modules. What cannot be
-    read is left out: reading must not fail a call that works."""
+    """Yield tensors and numbers in a value: in containers, in attributes of objects, and in buffers of modules.
+    Unreadable values are left out, because reading must not fail a call that works."""
     opened = set() if opened is None else opened
     if isinstance(value, (torch.Tensor, bool, int, float)):
         if not is_lazy(value):
@@ -170,13 +170,13 @@ def _parameters_of(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _path(*parts: str) -> str:
-    """The dotted name of a tensor in a model, without what compiling a module adds to it."""
+    """Return the dotted name of a tensor in a model, without the parts that compiling a module adds."""
     return ".".join(part for part in ".".join(parts).split(".") if part and part != WRAPPED)
 
 
-def _kept(leaf: Any, places: set[int | None]) -> Any:
-    """The leaf, as a copy if it is a tensor over one of these places in memory, or a small part of a larger one, such as
-    the logits of the last token: kept as it is, it would hold all of that memory."""
+def _detach_from_memory(leaf: Any, places: set[int | None]) -> Any:
+    """Return the leaf. Copy a tensor that uses one of these memory addresses, or a small part of a larger tensor, such
+    as the logits of the last token: otherwise it would keep all of that memory alive."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     return leaf.detach().clone() if address_of(leaf) in places or _is_small_part(leaf) else leaf

@@ -1,4 +1,4 @@
-"""What the run runs on: versions, hardware, the device."""
+"""Describe the environment of the run: versions, hardware, the device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIBRARIES = ("transformers", "timm", "diffusers", "torchvision", "lightning", "n
 
 
 def device_of(name: str) -> str:
-    """The device asked for; for `auto` CUDA where it is there, else MPS, else the CPU."""
+    """Return the requested device; for `auto` CUDA if available, else MPS, else the CPU."""
     if name != "auto":
         return name
     if torch.cuda.is_available():
@@ -27,7 +27,7 @@ def device_of(name: str) -> str:
 
 
 def missing_device(name: str) -> str | None:
-    """Why the device cannot be used here, or None."""
+    """Return why the device cannot be used here; None if it can."""
     kind, _, number = name.partition(":")
     if kind == "cpu" and number not in ("", "0"):
         return f"device {name} is not available here: there is one CPU"
@@ -40,7 +40,7 @@ def missing_device(name: str) -> str | None:
 
 
 def environment(work: Work) -> dict[str, Any]:
-    """Versions and hardware, and the Dynamo settings in force."""
+    """Return versions and hardware, and the active Dynamo settings."""
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -61,8 +61,8 @@ def environment(work: Work) -> dict[str, Any]:
 
 
 def with_peaks(found: Mapping[str, Any] | None, work: Work, before: int) -> Mapping[str, Any] | None:
-    """The environment with the most memory that the run has used so far, in bytes: of this process, and on the device,
-    where `before` is the peak until statistics were last reset."""
+    """Return the environment with the peak memory of the run so far, in bytes: of this process, and on the device;
+    `before` is the device peak until its statistics were last reset."""
     if found is None:
         return None
     peaks: dict[str, int] = {}
@@ -85,7 +85,7 @@ def _version(name: str) -> str | None:
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version, as the kernel module tells it."""
+    """Return the version of the NVIDIA driver, from its kernel module."""
     with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8") as file:
         match = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", file.read())
         return match[1] if match else None

@@ -1,4 +1,4 @@
-"""The worker as a fork server: torch is imported once, and each run is a copy of this process."""
+"""The worker as a fork server: import torch once, and run each request in a copy of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READY = "ready"
 
 
 def main() -> int:
-    """Serve on the socket whose descriptor is the first argument. In a copy, run what was asked for.
+    """Serve on the socket with the file descriptor in the first argument. In a copy, do the requested run.
 
     Exits 0 once the other side has closed the socket.
     """
@@ -40,18 +40,18 @@ def main() -> int:
 
 
 def _load() -> None:
-    """Import what every run needs. No thread may be alive afterwards."""
+    """Import everything that each run needs. No thread may be alive afterwards."""
     from tcready.dynamic.worker import pipeline  # noqa: F401 - it imports torch
     from tcready.dynamic.worker.proof import children  # noqa: F401
     from tcready.dynamic.worker.torch_internals import dynamo
 
     dynamo.loaded()
     gc.collect()
-    gc.freeze()  # a copy shares the pages of what it does not touch
+    gc.freeze()  # a copy shares the pages that it does not write to
 
 
 def _copies_are_whole() -> bool:
-    """Whether a copy of this process could use a GPU as well as a process of its own."""
+    """Return whether a copy of this process could use a GPU as well as a separate process."""
     from tcready.dynamic.worker.torch_internals import dynamo
 
     pid = os.fork()
@@ -61,11 +61,12 @@ def _copies_are_whole() -> bool:
 
 
 def _copies(channel: socket.socket, started: Mapping[str, str]) -> list[str] | None:
-    """Fork for each request. Returns its arguments in the copy, and None in the server once the socket is closed.
+    """Fork for each request. Return its arguments in the copy, and None in the server once the socket is closed.
 
-    A request is one line of JSON, `{"arguments", "folder", "environment", "name"}`, and comes with the descriptor that
-    the copy writes to. Answers are lines too: `{"pid"}` when it is started, `{"pid", "status"}` (as `os.wait` gives it)
-    when it has ended. `started` is the environment that the interpreter began with: one that is a script may have set it.
+    A request is one line of JSON, `{"arguments", "folder", "environment", "name"}`, and comes with the descriptor
+    that the copy writes to. Answers are lines too: `{"pid"}` when it is started, `{"pid", "status"}` (as in
+    `os.wait`) when it has ended. `started` is the environment with which the interpreter began: an interpreter that
+    is a script may have set it.
     """
     server = os.getpid()
     woken, wake = os.pipe()
@@ -117,7 +118,7 @@ def _received(channel: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _ended() -> list[tuple[int, int]]:
-    """The copies that have ended since the last look."""
+    """Return the copies that have ended since the last call."""
     found = []
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -129,9 +130,9 @@ def _ended() -> list[tuple[int, int]]:
 
 
 def _become(request: dict[str, object], output: int, server: int, started: Mapping[str, str]) -> None:
-    """What a fresh process would have been given."""
+    """Set up this copy like a new process with the same request."""
     os.setsid()
-    # /proc shows the environment that the server was started with: what a copy forks is known by its name.
+    # /proc shows the environment with which the server was started: processes of a copy are identified by name.
     ctypes.CDLL(None).prctl(15, str(request["name"]).encode())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

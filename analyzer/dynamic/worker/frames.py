@@ -1,4 +1,4 @@
-"""Which code is the user's, and what it is called."""
+"""Decide which code is the user's, and how it is named."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tcready.schema.paths import display_path, origin_of
 from tcready.schema.words import Origin
 
 CELL = re.compile(r"<ipython-input-\d+-|.*[/\\]ipykernel_\d+[/\\][^/\\]+\.py$", re.DOTALL)
-"""What IPython calls the code of a cell that it runs; its text is in `linecache` alone."""
+"""File names that IPython gives to the code of its cells. Their text is only in `linecache`."""
 
 
 @functools.cache
 def definitions(path: str) -> tuple[Definition, ...]:
-    """All functions and classes of the file, outer before inner; empty where it cannot be parsed."""
+    """Return all functions and classes of the file, outer before inner; empty if it cannot be parsed."""
     try:
         if is_cell(path):
             return definitions_in("".join(linecache.getlines(path)))
@@ -35,31 +35,31 @@ def definitions(path: str) -> tuple[Definition, ...]:
 
 
 def enclosing(path: str, line: int) -> Definition | None:
-    """The innermost function (else class) around the line."""
+    """Return the innermost function around the line, or else the innermost class."""
     return innermost(definitions(path), line)
 
 
 def user_stack(stack: list[RawFrame]) -> tuple[RawFrame, list[RawFrame]] | None:
-    """The innermost user frame of a stack of this machine, and the frames to keep; see `narrate.user_stack`."""
+    """Return the innermost user frame of a stack of this machine, and the frames to show; see `narrate.user_stack`."""
     return narrate.user_stack(stack, is_user_file, is_worker_file)
 
 
 @functools.cache
 def _code_roots() -> tuple[str, ...]:
-    """Folders of the standard library, as real paths ending in a separator."""
+    """Return the folders of the standard library, as real paths ending in a separator."""
     names = ("stdlib", "platstdlib")
     paths = [sysconfig.get_path(name) for name in names]
     return tuple({os.path.realpath(path).rstrip(os.sep) + os.sep for path in paths if path})
 
 
 def is_cell(path: str) -> bool:
-    """Whether it is the code of a cell that this process has run."""
+    """Return whether this is the code of a cell that this process has run."""
     return CELL.match(path) is not None and path in linecache.cache
 
 
 @functools.cache
 def is_user_file(path: str) -> bool:
-    """Whether frames of this file count as the user's: see `NOT_USER`, and not generated, nor the worker."""
+    """Return whether frames of this file count as the user's: see `NOT_USER`, and not generated, nor the worker."""
     if is_cell(path):
         return True
     if path.startswith("<") or "torchinductor_" in path or not path.endswith((".py", ".pyw")):
@@ -79,14 +79,15 @@ def is_user_file(path: str) -> bool:
 
 @functools.cache
 def is_worker_file(path: str) -> bool:
-    """Whether the file is tcready's own."""
+    """Return whether the file is tcready's own."""
     real = os.path.realpath(path)
     return _worker_root() in (path, real) or real.startswith(_worker_root() + os.sep)
 
 
 @functools.cache
 def _worker_root() -> str:
-    """The bundle this runs from (`bundle/tcready/dynamic/worker/frames.py`), or the folder of the installed package."""
+    """Return the bundle that contains this file (`bundle/tcready/dynamic/worker/frames.py`), or the folder of the
+    installed package."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     bundle = os.path.dirname(package)
     return bundle if os.path.isfile(bundle) else package
@@ -94,7 +95,7 @@ def _worker_root() -> str:
 
 @functools.cache
 def _package_roots() -> tuple[str, ...]:
-    """Where torch itself lies when it is no site-packages (a source build)."""
+    """Return the folder of torch itself if it is not in site-packages (a source build)."""
     import torch
 
     folder = os.path.dirname(os.path.realpath(torch.__file__))
@@ -103,7 +104,7 @@ def _package_roots() -> tuple[str, ...]:
 
 @dataclass
 class Names:
-    """How files and frames are spelled, and which user files were named so far: the Naming of this machine."""
+    """The Naming of this machine: names of files and frames, and the user files that were named so far."""
 
     root: str
     packages: tuple[str, ...]
@@ -119,7 +120,7 @@ class Names:
         return origin_of(path, self.root, self.packages)
 
     def symbol(self, path: str, line: int, name: str = "") -> str:
-        """`Model.forward`; for code that stands in no definition the plain name."""
+        """Return the qualified name, such as `Model.forward`; for code outside of definitions the plain name."""
         found = enclosing(path, line)
         return found.symbol if found else plain_name(name) or "<module>"
 
@@ -137,12 +138,12 @@ class Names:
         return enclosing(path, line)
 
     def guard_file(self, shown: str, place: Place) -> str | None:
-        """The file that a guard names: the frame's own, one named before, or one of torch."""
-        from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
+        """Return the file that a guard names: the frame's own, one named before, or one of torch."""
+        from tcready.dynamic.worker.torch_internals.dynamo import shorten_path, torch_folder
 
         torch_file = os.path.join(torch_folder(), shown)
         known = (place.path, *self.sources.values(), *([torch_file] if os.path.isfile(torch_file) else []))
-        return next((path for path in known if shortened(path) == shown), None)
+        return next((path for path in known if shorten_path(path) == shown), None)
 
     def break_id(self, kind: str) -> str | None:
         from tcready.dynamic.worker.torch_internals.recording import break_id

@@ -1,4 +1,4 @@
-"""Functions and methods proved: those that run much, outside of proved modules, compiled where the model calls them."""
+"""Try compiling functions and methods that run many operations outside of proved modules, in their place in the model."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from tcready.schema.run import RegionTrial
 from torch import nn
 
 MIN_SHARE = 0.05
-"""Of the operations: what runs fewer is not tried."""
+"""The least share of the operations of a function that is tried."""
 MOST = 4
-"""So many functions are tried, those with the most operations first; each takes a few calls of the model."""
+"""The most functions that are tried, those with the most operations first; each takes a few calls of the model."""
 
 
 @dataclass
 class _Seen:
-    """What ran in each function, in one eager call of each case."""
+    """The operations of each function in one eager call of each case."""
 
     ops: Counter[types.CodeType] = field(default_factory=Counter)
     owners: dict[types.CodeType, dict[str, None]] = field(default_factory=dict)
-    """Names of the modules of which a function ran as a method; none for a plain function."""
+    """Names of the modules that have a function as a method; none for a plain function."""
     callers: dict[types.CodeType, dict[str, None]] = field(default_factory=dict)
-    """Names of the modules in whose methods the call stood."""
+    """Names of the modules with a calling method."""
     total: int = 0
 
 
 def function_trials(
     context: Context, proved: Collection[str], run: Callable[[str], Measured]
 ) -> Iterator[RegionTrial]:
-    """Each function that holds much and lies outside of the modules `proved`, executed in the whole model with `run`.
+    """Execute functions that hold many operations and are outside of the modules `proved`, in the whole model, with
+    `run`.
 
-    Of functions that call each other the outermost is tried; where it is refuted, the next one in.
+    If functions call each other, the outermost is tried first; if it is refuted, the next inner one.
     """
     model = context.build()
     if not isinstance(model, nn.Module):
@@ -103,12 +104,14 @@ def _is_in(name: str, modules: Collection[str]) -> bool:
 
 
 def _inside(code: types.CodeType, other: types.CodeType, seen: _Seen) -> bool:
-    """Whether a function is a part of another that was proved: as methods of one module, or with fewer operations."""
+    """Return whether a function is a part of another that was proved: as methods of one module, or with fewer
+    operations."""
     return bool(set(seen.callers.get(code, {})) & set(seen.owners.get(other, {}))) or code in other.co_consts
 
 
 def _lines(code: types.CodeType, seen: _Seen, modules: dict[str, nn.Module]) -> str | None:
-    """The lines that compile it where it is looked up; None for a forward, which is a module's, and where none would."""
+    """Return the lines that compile a function in the place in which it is looked up; None for a forward, which belongs
+    to a module, and if no lines can."""
     name = code.co_name
     if name == "forward" or name.startswith(("__", "<")):
         return None

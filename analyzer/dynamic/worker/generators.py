@@ -18,7 +18,7 @@ class Generators:
 
     torch: tuple[bytes, ...]
     others: tuple[Any, ...]
-    """Those of Python, and of NumPy where that is loaded."""
+    """Those of Python, and of NumPy if it is loaded."""
 
     @staticmethod
     def now() -> Generators:
@@ -34,5 +34,5 @@ class Generators:
         )
 
     def digest(self) -> str:
-        """A hash of the states."""
+        """Return a hash of the states."""
         return hashlib.sha256(pickle.dumps((self.torch, self.others))).hexdigest()

@@ -1,4 +1,4 @@
-"""One training step, eager against compiled: gradients and buffers."""
+"""Compare gradients and buffers of one training step between eager and compiled code."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from torch import nn
 PHASES: tuple[TrainingPhase, ...] = ("loss", "gradients", "forward", "backward", "optimizer", "step")
 ENDED = "under way when the process ended"
 NAMED = 8
-"""Differences that are named; of more only the count is given."""
+"""The most differences that are named; if there are more, their number is given."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What one forward, loss and backward left behind. `random`: the forward drew random numbers."""
+    """The results of one forward, loss and backward. `random`: the forward drew random numbers."""
 
     output: Any
     loss: Loss
@@ -46,7 +46,7 @@ def forward(
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> tuple[Any, dict[str, torch.Tensor], bool]:
-    """The output, the leaves among the inputs that require grad, and whether random numbers were drawn."""
+    """Return the output, the leaves among the inputs that require grad, and whether random numbers were drawn."""
     leaves: dict[str, torch.Tensor] = {}
     drawn = False
 
@@ -69,7 +69,7 @@ def _random_state() -> list[torch.Tensor]:
 
 
 def wanted_parameters(model: Any) -> dict[str, nn.Parameter]:
-    """The parameters that require grad, by name."""
+    """Return the parameters that require grad, by name."""
     named = model.named_parameters() if isinstance(model, nn.Module) else ()
     return {name: parameter for name, parameter in named if parameter.requires_grad}
 
@@ -77,7 +77,7 @@ def wanted_parameters(model: Any) -> dict[str, nn.Parameter]:
 def train(
     context: Context, model: Any, function: Callable[..., Any], case: Case, loss: Loss | None = None
 ) -> Trained:
-    """Forward, loss and backward through `function`, which is `model` or its compiled form."""
+    """Run forward, loss and backward through `function`, which is `model` or its compiled form."""
     for parameter in wanted_parameters(model).values():
         parameter.grad = None
     output, leaves, random = forward(context, function, case)
@@ -87,7 +87,7 @@ def train(
 def backward(
     model: Any, output: Any, leaves: dict[str, torch.Tensor], random: bool, loss: Loss | None = None
 ) -> Trained:
-    """The step that began with a forward; takes the gradients off the parameters."""
+    """Complete a step that began with a forward. Gradients are removed from the parameters."""
     loss = loss or loss_of(output)
     loss(output).backward()
     wanted = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
@@ -100,7 +100,7 @@ def backward(
 def step_of(
     model: Any, output: Any, loss: Loss, gradients: dict[str, torch.Tensor | None], random: bool
 ) -> Trained:
-    """The step that left these gradients, with the buffers as they are now."""
+    """Return the step with these gradients and the current buffers."""
     buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
     return Trained(
         pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, output),
@@ -120,9 +120,9 @@ def watched_step(
     steps: list[Trained | Exception],
     loss: Loss | None = None,
 ) -> Any:
-    """The output of a call that is watched; in training its backward follows, unwatched, and the step is added to
-    `steps`, or what the backward raised. Not in a run over several processes: there `function` may be in
-    DistributedDataParallel, whose gradients are those of all ranks."""
+    """Return the output of a watched call. In training, run its backward without watchers, and add the step, or its
+    exception, to `steps`. Not in a run over several processes: there `function` may be in DistributedDataParallel,
+    which computes the gradients of all ranks."""
     options = context.work.options
     if options.mode != "train" or options.processes or context.stand_ins is not None:
         return call(context, function, case, *watchers)
@@ -137,7 +137,7 @@ def watched_step(
 
 
 def outcome_of_step(step: Trained, *, outputs: bool = False) -> Outcome:
-    """Return gradients (None where a leaf has none) and buffers of a step, with its outputs if asked for."""
+    """Return gradients (None for a leaf without one) and buffers of a step, with its outputs if requested."""
     leaves, structure = flatten(step.output) if outputs else ([], [])
     named = [(f"output {index}", leaf) for index, leaf in enumerate(leaves)]
     named += [(f"gradient of {name}", gradient) for name, gradient in step.gradients.items()]
@@ -154,8 +154,8 @@ def judge_step(
     *,
     outputs: bool = False,
 ) -> Agreement:
-    """Compare gradients and buffers, and `outputs` if asked for, of a step of eager code with those of what `compiled`
-    makes of a model."""
+    """Compare gradients and buffers, and `outputs` if requested, of an eager step with those of the model that
+    `compiled` returns."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         if is_compiled:
@@ -169,7 +169,7 @@ def judge_step(
 
 
 class TrainingLog:
-    """Writes each part into the observation as it goes, so that a crash leaves what went before."""
+    """Writes each part into the observation immediately, so that a crash preserves earlier parts."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -203,15 +203,15 @@ class TrainingLog:
 
 
 def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
-    """Gradients and buffers of one step, eager against compiled (backend `eager`), over all cases.
+    """Compare gradients and buffers of one step, eager against compiled (backend `eager`), over all cases.
 
-    How many were compared, or what differs, in one line; `not_run` with the reason where there is nothing to train.
-    Begins `Observation.training`.
+    Return how many were compared, or what differs, in one line; `not_run` with the reason if there is nothing to
+    train. Begins `Observation.training`.
     """
     log = TrainingLog(context)
     log.begin("loss")
     if not context.eager_steps:
-        context.eager_steps = [_tried(eager_step, context, case) for case in context.cases]
+        context.eager_steps = [_result_or_exception(eager_step, context, case) for case in context.cases]
     expected: list[Trained] = []
     for step in context.eager_steps:
         if isinstance(step, NotTrainedError):
@@ -228,7 +228,7 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     log.begin("gradients")
     if not context.compiled_steps:
         context.compiled_steps = [
-            _tried(compiled_step, context, case, step)
+            _result_or_exception(compiled_step, context, case, step)
             for case, step in zip(context.cases, expected, strict=True)
         ]
     gradients = buffers = 0
@@ -250,8 +250,8 @@ def parity(context: Context) -> tuple[StageState, str, StageReason | None]:
     return "pass", detail, None
 
 
-def _tried(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception:
-    """What `make` gives, or the exception that it raises."""
+def _result_or_exception(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception:
+    """Return the result of `make`, or the exception that it raises."""
     try:
         return make(*arguments)
     except Exception as error:
@@ -259,19 +259,19 @@ def _tried(make: Callable[..., Trained], *arguments: Any) -> Trained | Exception
 
 
 def compiled_step(context: Context, case: Case, expected: Trained) -> Trained:
-    """The step of a fresh model that is compiled by itself."""
+    """Return the step of a new model that is compiled by itself."""
     dynamo.reset()
     model = context.build()
     return train(context, model, captured(model), case, expected.loss)
 
 
 THROUGH_AOT = "aot_eager"
-"""The backend that has AOTAutograd make forward and backward graphs, as every compiler does that trains, and compiles
-neither."""
+"""The backend with forward and backward graphs of AOTAutograd, as every training compiler uses, without compiling
+them."""
 
 
 def captured(model: Any) -> Callable[..., Any]:
-    """What is compiled of a model whose graphs run as eager code does."""
+    """Compile a model with graphs that run like eager code."""
     compiled: Callable[..., Any] = compile_callable(model, backend="eager")
     return compiled
 
@@ -301,7 +301,7 @@ def _any_grad(case: Case) -> bool:
 
 
 def judged(context: Context, case: Case, found: Agreement) -> tuple[StageState, str]:
-    """State and words of a step whose gradients or buffers do not agree; noted in the observation."""
+    """Return state and message of a step with different gradients or buffers, and add them to the observation."""
     if found.verdict == "not_comparable":
         return "not_run", f"{UNSTEADY_WORDS}{case.label}: {found.text}"
     training = context.journal.observation.training or Training()

@@ -1,4 +1,4 @@
-"""How long placements take to compile with Inductor, and what warm calls of several take beside each other."""
+"""Measure how long placements take to compile with Inductor, and compare the warm calls of several placements."""
 
 from __future__ import annotations
 
@@ -20,36 +20,37 @@ from tcready.dynamic.worker.placements import fresh, steady_seconds
 from tcready.dynamic.worker.plan_choice import LEAST_ROUNDS, SteadyTimes
 from tcready.dynamic.worker.toolchain import cache_folder, compiler_cache, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import executed, isolates_recompiles
+from tcready.dynamic.worker.torch_internals.placement import execute, isolates_recompiles
 from tcready.schema.bench import Arm, BenchRequest
 from tcready.schema.run import Placement
 
 ROUNDS = 6
-"""In which each placement has a block of calls, if SECONDS are enough."""
+"""The number of rounds, in which each placement has a block of calls, if SECONDS suffice."""
 SECONDS = 4.0
-"""For all blocks together."""
+"""Seconds for all blocks together."""
 WARM_CALLS = 5
-"""Of each placement before the rounds: they say how many calls a block has."""
+"""Calls of each placement before the rounds: they determine the number of calls in a block."""
 MOST_CALLS = 1000
-"""In a block."""
+"""The most calls in a block."""
 
 
 @dataclass(frozen=True)
 class InductorClock:
-    """Every placement compiles into an empty cache; what Inductor made of placements is in `made`."""
+    """Compiles every placement into an empty cache; `made` holds what Inductor compiled."""
 
     made: str
 
     @staticmethod
     @contextlib.contextmanager
     def of(context: Context) -> Iterator[InductorClock | None]:
-        """None where Inductor cannot compile for the device."""
+        """Return a clock; None if Inductor cannot compile for the device."""
         with cache_folder(context) as made:
             missing = missing_toolchain(context.work.options.device, context)
             yield None if missing else InductorClock(made)
 
     def timed(self, context: Context, placement: Placement) -> Placement:
-        """With the seconds of Inductor, from an empty cache; what it raises puts the placement out."""
+        """Return the placement with the seconds of Inductor, from an empty cache; an exception of Inductor excludes the
+        placement."""
         cold = steady = 0.0
         try:
             for case in context.cases:
@@ -58,7 +59,7 @@ class InductorClock:
                     compiler_cache(context, folder),
                     fresh(context) as model,
                 ):
-                    placed = executed(placement.code, model, None)
+                    placed = execute(placement.code, model, None)
                     started = time.perf_counter()
                     call(context, placed, case)
                     first = time.perf_counter() - started
@@ -79,8 +80,8 @@ class InductorClock:
         )
 
     def in_turn(self, context: Context, placements: Sequence[Placement]) -> SteadyTimes:
-        """What warm calls take, block by block in turn; or why that is not measured here and now. In training a call is
-        a training step."""
+        """Return the times of warm calls, block by block in turn; or why they are not measured. In training a call is a
+        training step."""
         if why := _not_now(context, placements):
             return SteadyTimes(missing=why)
         try:
@@ -96,7 +97,7 @@ class InductorClock:
 
 
 def _not_now(context: Context, placements: Sequence[Placement]) -> str:
-    """Why times of these would say nothing or cost too much; empty if they are to be measured."""
+    """Return why times of these placements would be meaningless or too expensive; empty if they are measured."""
     if context.work.options.processes:
         return "the run has several processes"
     if not isolates_recompiles():
@@ -110,8 +111,8 @@ def _not_now(context: Context, placements: Sequence[Placement]) -> str:
 
 
 def _busy(context: Context) -> str:
-    """That others use the machine now: threads of a call that wait for each other then take several times as long in one
-    placement as in another. Empty if they do not."""
+    """Return a message if others use the machine: threads of a call that wait for each other then take several times as
+    long in one placement as in another. Empty if they do not."""
     used = load.others(context)
     return f"the machine was busy: {used}" if used else ""
 
@@ -136,7 +137,7 @@ def _in_turn(context: Context, codes: Sequence[str]) -> SteadyTimes:
 
 
 def _rounds(context: Context, lanes: list[Lane]) -> None:
-    """As many calls of each lane in each round; the order changes from round to round."""
+    """Time as many calls of each lane in each round; the order changes from round to round."""
     order = random.Random(0)  # noqa: S311  an order of measurements
     for lane in lanes:
         if times := _block(context, lane, WARM_CALLS):
@@ -153,7 +154,7 @@ def _rounds(context: Context, lanes: list[Lane]) -> None:
 
 
 def _block(context: Context, lane: Lane, calls: int) -> list[float]:
-    """Seconds of each call; none of a lane that is out, or now is."""
+    """Return the seconds of each call; empty for a lane that has failed, also in this block."""
     if lane.arm is None:
         return []
     context.journal.write(f"plan, steady times of {lane.name}")
@@ -170,7 +171,7 @@ def _block(context: Context, lane: Lane, calls: int) -> list[float]:
 
 
 def _mean_calls(lanes: Sequence[Lane], weights: Sequence[float]) -> list[float]:
-    """Of each round the seconds of a call, over cases as frequent as the weights say."""
+    """Return the seconds of a call in each round, over cases weighted by their frequency."""
     rounds = zip(*(lane.found.blocks for lane in lanes), strict=False)
     return [
         sum(weight * seconds for weight, seconds in zip(weights, of_round, strict=True)) / sum(weights)

@@ -1,4 +1,4 @@
-"""What the author decided about compiling: code that is compiled already, code that is kept out."""
+"""Find the author's decisions about compiling: code that is compiled already, and code that is excluded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import nn
 HOW = {"compiled": "torch.compile", "disabled": "torch.compiler.disable"}
 
 
-def intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent, ...]:
-    """Every decision about code that ran (`ran`: file and line), in order of file and line.
+def find_intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent, ...]:
+    """Return every decision about code that ran (`ran`: file and line), in order of file and line.
 
-    Looked for on the model, its submodules and their classes, and among the functions of the user's modules.
+    Searched are the model, its submodules and their classes, and the functions of the user's modules.
     """
     found: dict[tuple[str, int], Intent] = {}
 

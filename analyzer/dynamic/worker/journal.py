@@ -1,4 +1,4 @@
-"""What was established so far, written after every stage, so that a crash or a hang leaves it behind."""
+"""The results so far, written after every stage, so that a crash or a hang preserves them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcready.schema.observation import Observation, Stage
 from tcready.schema.paths import display_path
 from tcready.schema.words import InputsSource, StageName, StageReason, StageState
 
-NOT_ASKED = "not asked for"
+NOT_REQUESTED = "not asked for"
 NOT_MEASURED = "not part of a check: `tcready bench` measures it"
 NO_VALUES = "the device meta holds no values"
 BUDGET_SPENT = "the budget was spent"
@@ -23,21 +23,21 @@ BUDGETED: frozenset[StageName] = frozenset({"fullgraph", "shapes", "plan", "back
 """The stages that share a budget."""
 
 SHORT = 200
-"""The characters up to which a message of several lines is told as a whole."""
+"""The number of characters up to which a message of several lines is reported in full."""
 
 
 class StageFailedError(Exception):
-    """The stage under way failed, and what requires it cannot run; the journal has it already."""
+    """The current stage failed, and stages that require it cannot run. The journal already has it."""
 
 
 class RunEndedError(Exception):
-    """Nothing more can be established here, and nothing failed; the journal says why."""
+    """The run ends early without a failure; the journal has the reason."""
 
 
 class Journal:
-    """Stages climb one at a time: `begin`, then `end`; facts are added by `add` at any time.
+    """Records one stage at a time: `begin`, then `end`; `add` adds facts at any time.
 
-    `state_path` None: it is written nowhere, and read by who made it.
+    `state_path` None: it is not written, and its creator reads it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Journal:
         self.began = time.perf_counter()
         """When the worker began."""
         self.started = 0.0
-        """When the stage under way began."""
+        """When the current stage began."""
         self.note = ""
         self.counted: tuple[int | None, int | None] = None, None
         self.ends: float | None = None
@@ -59,9 +59,9 @@ class Journal:
         self.arm: str | None = None
         self.failed_cases: dict[StageName, str] = {}
         self.news = ""
-        """A first answer, which the launcher shows at once."""
+        """A first answer, which the launcher shows immediately."""
         self.rest: tuple[str, StageReason] = LEFT
-        """Why stages that never began did not run."""
+        """The reason why stages that never began did not run."""
         self.observation = Observation(
             work.target,
             label,
@@ -76,7 +76,7 @@ class Journal:
         self.write(note or stage)
 
     def end(self, state: StageState, detail: str = "", reason: StageReason | None = None) -> None:
-        """The stage under way ended; `reason` says as a word why it failed or did not run."""
+        """End the current stage. `reason` is the code for why it failed or did not run."""
         assert self.doing is not None
         assert (state == "pass") == (reason is None), f"{self.doing} {state}: {reason}"
         seconds = None if state == "not_run" else round(time.perf_counter() - self.started, 4)
@@ -89,19 +89,19 @@ class Journal:
         self.write("")
 
     def at(self, case: str | None) -> None:
-        """A call of that case comes next: should the process end in it, the state file says which it was."""
+        """Name the case of the next call in the state file, in case the process ends in it."""
         if case != self.case:
             self.case = case
             self.write(self.note, *self.counted)
 
     @contextlib.contextmanager
     def running(self, arm: str) -> Iterator[None]:
-        """Around code of that arm of a bench: should the process end in it, the state file says which it was."""
+        """Context for code of an arm of a bench. The state file names the arm, in case the process ends in it."""
         before = self.arm
         self._of_arm(arm)
         try:
             yield
-        except Exception:  # what is none, as SystemExit, ends the process, in that arm
+        except Exception:  # other exceptions, such as SystemExit, end the process, in that arm
             self._of_arm(before)
             raise
         self._of_arm(before)
@@ -121,12 +121,12 @@ class Journal:
         self.add(warnings=(*self.observation.warnings, text))
 
     def close(self) -> None:
-        """All is said: stages that never began are `not_run` for the reason `rest`."""
+        """Complete the journal: stages that never began become `not_run` for the reason `rest`."""
         self.doing = None
         self.write("")
 
     def write(self, note: str, done: int | None = None, of: int | None = None) -> None:
-        """What goes on, and how many of how many are done of it; a stage that is over has no note."""
+        """Write the current activity, and that `done` of `of` items are finished. A finished stage has no note."""
         self.note, self.counted = note, (done, of)
         seconds = round(time.perf_counter() - self.began, 4)
         stages = stages_after(self.done, *self.rest)
@@ -151,13 +151,13 @@ class Journal:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 graph`, `2 graphs`."""
+    """Format a number with its noun: `1 graph`, `2 graphs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def one_line(error: BaseException, root: str) -> str:
-    """An exception in one line, with the user's file and line where one is known: of a long message of several lines the
-    first, as torch writes its advice and its stacks behind that."""
+    """Return an exception in one line, with the user's file and line if known. Of a long message of several lines only
+    the first is used, since torch writes its advice and its stacks after it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg} ({display_path(error.filename, root)}:{error.lineno or 1})"
     if isinstance(error, SystemExit):
@@ -172,7 +172,7 @@ def one_line(error: BaseException, root: str) -> str:
 
 
 def user_place(error: BaseException) -> tuple[str, int] | None:
-    """The innermost user line of the traceback, or of the exception that led to this one."""
+    """Return the innermost user line of the traceback, or of the exception that led to this one."""
     for link in (error, error.__cause__, error.__context__):
         frames = traceback.extract_tb(link.__traceback__) if link is not None else []
         for frame in reversed(frames):

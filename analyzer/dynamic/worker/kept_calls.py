@@ -1,4 +1,4 @@
-"""The calls that modules get in a real eager forward: their inputs, outputs and random state, to be made again alone."""
+"""Record the calls of modules in a real eager forward (inputs, outputs and random state), to repeat them alone."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tcready.dynamic.worker.torch_internals.placement import writes
 from torch import nn
 
 CALLS_OF_ONE = 3
-"""So many calls of one module are kept, of different inputs: more would be other steps of a loop."""
+"""The most recorded calls of one module, with different inputs: more would be other steps of a loop."""
 UNCHANGED = (
     *(bool, int, float, complex, str, bytes, type(None), type, types.FunctionType, nn.Module),
     *(torch.dtype, torch.device, torch.Size),
 )
-"""What is kept as it is: no call changes it, or it is a part of the model."""
+"""Types that are not copied: no call changes such a value, or it is a part of the model."""
 Number = tuple[str, int]
-"""A module's name, and which of its kept calls."""
+"""The name of a module, and the index of its recorded call."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class GlobalState:
     """The modes and random numbers under which a call was made."""
 
     random: torch.Tensor
@@ -39,9 +39,9 @@ class Surroundings:
     autocast: tuple[str, torch.dtype] | None
 
     @staticmethod
-    def now(device: torch.device) -> Surroundings:
+    def now(device: torch.device) -> GlobalState:
         cast = torch.is_autocast_enabled(device.type)
-        return Surroundings(
+        return GlobalState(
             torch.get_rng_state(),
             torch.cuda.get_rng_state() if device.type == "cuda" else None,
             torch.is_grad_enabled(),
@@ -61,16 +61,16 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class KeptCall:
-    """One call of one module, as it was made in the model."""
+class RecordedCall:
+    """One call of one module in the model."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     output: Any
-    surroundings: Surroundings
+    surroundings: GlobalState
 
     def call(self, function: Any, *watchers: contextlib.AbstractContextManager[Any]) -> Any:
-        """Make it again with copies of its inputs: modules change what they are given. Watchers see the call alone."""
+        """Repeat the call with copies of its inputs, because modules change them. Watchers see only the call."""
         args, kwargs = _copy((self.args, dict(self.kwargs)), tensors=True)
         with self.surroundings.again(), contextlib.ExitStack() as stack:
             for watcher in watchers:
@@ -80,18 +80,18 @@ class KeptCall:
 
 @dataclass
 class _Watch:
-    """One eager forward. Of the calls in `copies` all values are copied at once, of others the objects alone."""
+    """One eager forward. Calls in `copies` have all values copied at once; of other calls the objects are stored."""
 
     device: torch.device
     copies: Collection[Number]
-    inputs: dict[str, list[tuple[tuple[Any, Any], Surroundings]]] = field(
+    inputs: dict[str, list[tuple[tuple[Any, Any], GlobalState]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     outputs: dict[Number, Any] = field(default_factory=dict)
     versions: dict[Number, list[int]] = field(default_factory=dict)
-    """Of the tensors that are kept as references, as they were when they were kept."""
+    """Version counters of the tensors that are stored as references, at the time they were stored."""
     refused: set[str] = field(default_factory=set)
-    """Modules whose values cannot be copied."""
+    """Modules with values that cannot be copied."""
 
     @contextlib.contextmanager
     def on(self, module: nn.Module, name: str) -> Iterator[None]:
@@ -105,13 +105,13 @@ class _Watch:
                 return
             running.append(len(seen))
             seen.append(signature)
-            values = self._kept((name, running[-1] or 0), (args, kwargs))
-            self.inputs[name].append((values, Surroundings.now(self.device)))
+            values = self._record((name, running[-1] or 0), (args, kwargs))
+            self.inputs[name].append((values, GlobalState.now(self.device)))
 
         def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             number = running.pop()
             if number is not None:
-                self.outputs[name, number] = self._kept((name, number), output)
+                self.outputs[name, number] = self._record((name, number), output)
 
         # before the module's own hooks, which the call that is made again runs too
         before = module.register_forward_pre_hook(enter, with_kwargs=True, prepend=True)
@@ -122,18 +122,18 @@ class _Watch:
             before.remove()
             after.remove()
 
-    def _kept(self, number: Number, values: Any) -> Any:
+    def _record(self, number: Number, values: Any) -> Any:
         try:
-            kept = _copy(values, tensors=number in self.copies)
+            recorded = _copy(values, tensors=number in self.copies)
         except Exception:  # an object that refuses to be copied
             self.refused.add(number[0])
             return values
         if number not in self.copies:
-            self.versions.setdefault(number, []).extend(_versions(kept))
-        return kept
+            self.versions.setdefault(number, []).extend(_versions(recorded))
+        return recorded
 
     def changed(self) -> frozenset[Number]:
-        """The calls whose tensors were written to after they were kept."""
+        """Return the calls with tensors that were written to after they were stored."""
         return frozenset(
             number
             for number, output in self.outputs.items()
@@ -143,19 +143,19 @@ class _Watch:
         )
 
 
-def kept_calls(context: Context, case: Case, names: Collection[str]) -> dict[str, list[KeptCall]]:
-    """The first calls, of different inputs, of each named module in one eager forward of a fresh model.
+def record_calls(context: Context, case: Case, names: Collection[str]) -> dict[str, list[RecordedCall]]:
+    """Record the first calls, with different inputs, of each named module in one eager forward of a new model.
 
-    Inputs and outputs are references where nothing writes to them until the forward is over; those that are written to
-    are copied in a second forward. A module that is not called, or whose values cannot be copied, has no entry. Raises
-    what the model raises.
+    Inputs and outputs are references if nothing writes to them until the forward is over; those that are written to
+    are copied in a second forward. A module that is not called, or that has values that cannot be copied, has no
+    entry. Raises what the model raises.
     """
     watch = _forward(context, case, names, frozenset())
     if changed := watch.changed():
         watch = _forward(context, case, names, changed)
     return {
         name: [
-            KeptCall(values[0], values[1], watch.outputs[name, number], surroundings)
+            RecordedCall(values[0], values[1], watch.outputs[name, number], surroundings)
             for number, (values, surroundings) in enumerate(calls)
             if (name, number) in watch.outputs
         ]
@@ -177,7 +177,7 @@ def _forward(context: Context, case: Case, names: Collection[str], copies: Colle
 
 
 def _copy(values: Any, *, tensors: bool) -> Any:
-    """A copy of all that a call may change; tensors only if that is asked for. Aliases stay aliases."""
+    """Copy everything that a call may change; tensors only if requested. Aliases remain aliases."""
     memo: dict[int, Any] = {}
 
     def copied(leaf: Any) -> Any:
@@ -197,7 +197,8 @@ def _versions(values: Any) -> list[int]:
 
 
 def _signature(values: Any) -> list[Any]:
-    """What decides whether two calls are alike to Dynamo, roughly: structure, shapes, dtypes, plain values."""
+    """Return the properties that decide whether two calls are equal for Dynamo, roughly: structure, shapes, dtypes,
+    plain values."""
     leaves, structure = pytree.tree_flatten(values)
     return [
         str(structure),

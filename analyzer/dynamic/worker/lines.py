@@ -1,4 +1,4 @@
-"""Which user lines run: `sys.monitoring` where there is one (3.12 on), `sys.settrace` before."""
+"""Record which user lines run: with `sys.monitoring` (3.12 and later) or `sys.settrace`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcready.dynamic.worker.frames import is_user_file
 
 
 def can_watch() -> bool:
-    """Whether nobody else watches lines: a coverage tool, a debugger."""
+    """Return whether no other tool watches lines, such as coverage or a debugger."""
     if sys.version_info >= (3, 12):
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
         return monitoring.get_tool(monitoring.COVERAGE_ID) is None
@@ -22,14 +22,14 @@ def can_watch() -> bool:
 
 @contextlib.contextmanager
 def executed_lines(lines: set[tuple[str, int]], of: Callable[[str], bool] = is_user_file) -> Iterator[None]:
-    """Add (file, line) of every user line that runs meanwhile in this thread's calls; `of` says of which files."""
-    with _monitored(lines, of) if sys.version_info >= (3, 12) else _traced(lines, of):
+    """Add (file, line) of every user line that runs in this thread within the context; `of` selects the files."""
+    with _monitor_lines(lines, of) if sys.version_info >= (3, 12) else _trace_lines(lines, of):
         yield
 
 
 @contextlib.contextmanager
-def _monitored(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
-    """Each location is reported once, then switched off: code that runs again costs nothing."""
+def _monitor_lines(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
+    """Report each location once, then switch it off, so that repeated code costs nothing."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     tool, line_event = monitoring.COVERAGE_ID, monitoring.events.LINE
 
@@ -51,7 +51,7 @@ def _monitored(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterat
 
 
 @contextlib.contextmanager
-def _traced(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
+def _trace_lines(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
     def local(frame: types.FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         if event == "line":
             lines.add((frame.f_code.co_filename, frame.f_lineno))

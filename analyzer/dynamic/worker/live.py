@@ -1,4 +1,4 @@
-"""Observes an object of this very process: some steps of the pipeline, on copies, with the process left as it was."""
+"""Observe an object of this process: run some steps of the pipeline on copies, and restore the state of the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcready.dynamic.worker.bench import copies, process
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names, is_cell
-from tcready.dynamic.worker.journal import NOT_ASKED, Journal, one_line
+from tcready.dynamic.worker.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.proof.variations import drawn
@@ -44,13 +44,13 @@ GIVEN = "the object itself was given"
 IN_THE_CALL = "given in the call"
 DONE_EARLY = "it ended with code 0 before it was done"
 STORES = ("_parameters", "_buffers")
-"""The attributes of a module that hold what `register_parameter` and `register_buffer` were given."""
+"""The attributes of a module that hold what was registered with `register_parameter` and `register_buffer`."""
 SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
 
 
 @dataclass
 class _Names(Names):
-    """Own is what is below further folders, too."""
+    """Names for which code below further folders is own, too."""
 
     folders: tuple[str, ...] = ()
 
@@ -76,23 +76,22 @@ def observe_live(
     parity: bool = True,
     tolerance: tuple[float, float] | None = None,
 ) -> Observation:
-    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn. `as_a_target`
-    it climbs further stages if `options` ask for them.
+    """Observe how `value`, a module or a function, compiles for each of `cases`; with several cases also in turn. With
+    `as_a_target`, further stages run if `options` request them.
 
-    A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
-    input and each module of a partial; a function is called as it is, and what it does to modules and tensors that it
-    names is undone. Random states, grad mode, default dtype and device, and stance are put back, warnings are not shown,
-    and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
-    TorchScript.
+    A module is copied for each phase, so that its parameters, buffers and flags do not change, and so is each input and
+    each module of a partial. A function is called directly, and its changes to modules and tensors that it names are
+    undone. Random states, grad mode, default dtype and device, and stance are restored, warnings are not shown, and
+    Dynamo's caches are empty afterwards. Errors are recorded as in any Observation. Raises TcreadyError for TorchScript.
     """
-    value = _uncompiled(value)
+    value = _unwrap_compiled(value)
     device = _device_of(value, cases)
     options = dataclasses.replace(options, device=device)
     work = Work(name or _name(value), options, root, own_packages)
     journal = Journal(work, IN_THE_CALL if as_a_target else GIVEN, None, "object")
     for stage in STAGES:
         if stage not in pipeline.steps_of(as_a_target):
-            detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
+            detail = GIVEN if stage in ("parse", "import") else NOT_REQUESTED
             journal.skip(stage, detail, "not_asked")
     context = Context(
         work,
@@ -108,7 +107,7 @@ def observe_live(
         cases=tuple(cases),
     )
     quiet = _silent() if as_a_target else contextlib.nullcontext()
-    with _undisturbed(), reached.put_back(value), quiet:
+    with _isolated_state(), reached.put_back(value), quiet:
         failure = pipeline.run(context)
         cause = failure.__cause__ if failure else None
         if not isinstance(cause, (Exception, SystemExit, type(None))):
@@ -116,8 +115,8 @@ def observe_live(
     return journal.observation
 
 
-def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
-    """What `torch.compile` was given. Raises TcreadyError for TorchScript."""
+def _unwrap_compiled(value: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the object that was passed to `torch.compile`. Raises TcreadyError for TorchScript."""
     value = dynamo.uncompiled(value)
     if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
         raise TcreadyError(
@@ -128,10 +127,10 @@ def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Measuring:
-    """What measures an object of this process: called with a request of a bench, it gives the answer.
+    """Measures an object of this process: called with a request of a bench, it returns the answer.
 
     Each request is answered in a copy of this process, or in this one if there can be none. The object and its inputs
-    are left as `observe_live` leaves them.
+    are restored as in `observe_live`.
     """
 
     value: Callable[..., Any]
@@ -139,16 +138,17 @@ class Measuring:
     work: Work
     names: Names
     alone: str
-    """Why there is no process but this one; empty if there are copies."""
+    """The reason why there is no process but this one; empty if there are copies."""
 
-    def __call__(self, request: BenchRequest, seconds: float, _tell: Progressing) -> BenchAnswer:
-        """What was measured; in `failure` why there is no more. In this process itself no limit of `seconds` holds."""
+    def __call__(self, request: BenchRequest, seconds: float, _announce: Progressing) -> BenchAnswer:
+        """Return the measurements; their `failure` says why there are no more. In this process itself the limit
+        `seconds` does not apply."""
         with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
             room, ending = Path(folder), copies.Ending()
             if self.alone:
                 self._measure(request, room)
             else:
-                ending = copies.ran(functools.partial(self._measure, request, room), seconds)
+                ending = copies.run_in_copy(functools.partial(self._measure, request, room), seconds)
             left, state = room / "result.json", room / "state.json"
             known = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
             now = read_state(str(state)) if state.exists() else None
@@ -169,14 +169,14 @@ class Measuring:
             watches_lines=False,
             build=functools.partial(_copied_or_refused, self.value, mode, name),
             build_as=lambda mode, _seed: _copied_or_refused(self.value, mode, name),
-            draw=self._drawn,
+            draw=self._draw_inputs,
             cases=self.cases,
         )
-        with _undisturbed(), reached.put_back(self.value), _silent():
+        with _isolated_state(), reached.put_back(self.value), _silent():
             process.run(context, request, room)
 
-    def _drawn(self, seed: int) -> tuple[Case, ...]:
-        """The inputs that were given; from another seed than the first such with other values."""
+    def _draw_inputs(self, seed: int) -> tuple[Case, ...]:
+        """Return the given inputs; for any seed but the first, with other values."""
         if seed == SEED_BUILD:
             return self.cases
         return tuple(
@@ -203,11 +203,11 @@ def measuring(
     own_packages: tuple[str, ...],
     name: str,
 ) -> Measuring:
-    """What measures `value` called as each of `cases` says.
+    """Return the object that measures `value`, called with each of `cases`.
 
     Raises TcreadyError for TorchScript.
     """
-    value = _uncompiled(value)
+    value = _unwrap_compiled(value)
     device = _device_of(value, cases)
     work = Work(name, dataclasses.replace(options, device=device), root, own_packages)
     names = _Names(root, own_packages, folders=own_folders)
@@ -215,13 +215,14 @@ def measuring(
 
 
 def _writes(handler: logging.Handler) -> bool:
-    """Whether a handler writes to the terminal, or what a notebook has for one."""
+    """Return whether a handler writes to the terminal, or to its replacement in a notebook."""
     return isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What the model prints and torch logs, in many calls, is not what whoever asks wants to read."""
+    """Suppress the output of the model and torch's logs: there are many calls, and the caller did not request their
+    output."""
     known = logging.root.manager.loggerDict
     loggers = [logging.getLogger(name) for name in list(known) if name.partition(".")[0] == "torch"]
     handlers = [(each, each.level) for logger in loggers for each in logger.handlers if _writes(each)]
@@ -236,12 +237,13 @@ def _silent() -> Iterator[None]:
 
 
 def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Callable[..., Any]:
-    """What `_copied` gives. Raises RunError where an attribute of a module cannot be copied: it says which."""
+    """Copy as `_copy_value` does. Raises RunError with the name of the attribute if an attribute of a module cannot be
+    copied."""
     try:
-        return _copied(value, mode, {})
+        return _copy_value(value, mode, {})
     except Exception as error:
         for owner in _owners(value):
-            for path, why in _uncopied(owner):
+            for path, why in _find_uncopiable(owner):
                 again = f", or check the class in its file: `tcready check {name}`" if ".py::" in name else ""
                 raise RunError(
                     f"the model is copied, so that yours stays as it is, and its attribute {path} cannot be: {why}; "
@@ -250,14 +252,14 @@ def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Call
         raise
 
 
-def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """Each attribute that cannot be copied, with the reason."""
+def _find_uncopiable(model: nn.Module) -> Iterator[tuple[str, str]]:
+    """Yield each attribute that cannot be copied, with the reason."""
     for name, module in model.named_modules():
         for key, value in vars(module).items():
             if isinstance(value, nn.Module) or key == "_modules":
                 continue
-            kept = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
-            for attribute, each in kept:
+            entries = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
+            for attribute, each in entries:
                 path = f"{name}.{attribute}" if name else attribute
                 if isinstance(each, torch.Tensor) and not each.is_leaf:
                     yield path, "it is the result of an earlier call, with the gradients' graph behind it"
@@ -268,34 +270,34 @@ def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
                     yield path, one_line(error, "")
 
 
-def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
-    """A copy of a module, of the module that a method is bound to, of those in a partial, in its mode; anything else
-    itself. `known` is the memo of `copy.deepcopy`: what two share, their copies share."""
+def _copy_value(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
+    """Copy a module, the module that a method is bound to, or those in a partial, in its mode; return anything else
+    unchanged. `known` is the memo of `copy.deepcopy`: copies share what their originals share."""
     if isinstance(value, functools.partial):
 
         def part(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
-                # a backward would reach what it was made of
+                # a backward would reach the tensors that it was computed from
                 return leaf.detach().clone().requires_grad_()
-            return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
+            return _copy_value(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
 
         args, kwargs = pytree.tree_map(part, (value.args, value.keywords))
-        return functools.partial(_copied(value.func, mode, known), *args, **kwargs)
+        return functools.partial(_copy_value(value.func, mode, known), *args, **kwargs)
     owner = getattr(value, "__self__", None)
     if isinstance(owner, nn.Module):
-        method: Callable[..., Any] = getattr(_copied(owner, mode, known), value.__name__)
+        method: Callable[..., Any] = getattr(_copy_value(owner, mode, known), value.__name__)
         return method
     if not isinstance(value, nn.Module):
         return value
     model: Callable[..., Any] = copy.deepcopy(value, known)
-    # Where the whole is in that mode already, parts of it that are not were set so on purpose.
+    # If the whole is in that mode already, parts that are not were set so on purpose.
     if value.training != (mode == "train"):
         model.train(mode == "train")  # type: ignore[attr-defined,unused-ignore]
     return model
 
 
 def _owners(value: Any) -> list[nn.Module]:
-    """The modules that are copied for `value`."""
+    """Return the modules that are copied for `value`."""
     if isinstance(value, functools.partial):
         leaves = pytree.tree_leaves((value.args, value.keywords))
         return [*_owners(value.func), *(leaf for leaf in leaves if isinstance(leaf, nn.Module))]
@@ -308,7 +310,7 @@ def _name(value: Callable[..., Any]) -> str:
 
 
 def _device_of(value: Any, cases: Sequence[Case]) -> str:
-    """Where the call computes: the device of the first tensor of the module, else of the inputs."""
+    """Return the device of the call: that of the first tensor of the module, else of the inputs."""
     for owner in _owners(value):
         for tensor in (*owner.parameters(), *owner.buffers()):
             return str(tensor.device)
@@ -317,8 +319,8 @@ def _device_of(value: Any, cases: Sequence[Case]) -> str:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """What runs inside starts from plain settings, and the process finds its own again."""
+def _isolated_state() -> Iterator[None]:
+    """Run the code inside with default settings, and restore the settings of the process afterwards."""
     states = random.getstate(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy")

@@ -1,4 +1,4 @@
-"""Finding, importing and building what is to be run, and its inputs."""
+"""Find, import and build the target and its inputs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tcready.target import Target
 SEED_BUILD = 0
 _Made = TypeVar("_Made")
 LONGEST_UNIT = 30
-"""Characters of a unit that inputs name: it is part of a column of a table."""
+"""The maximum length of a unit of inputs: it is part of a table column."""
 
 
 def source_path(target: Target, root: str) -> Path:
-    """The file of a `path.py::Name`."""
+    """Return the file of a `path.py::Name`."""
     return Path(os.path.join(root, target.place))
 
 
@@ -51,9 +51,10 @@ def open_path(work: Work, target: Target) -> None:
 
 
 def import_target(target: Target, root: str) -> ModuleType:
-    """Import the module; a file under its package's name, or its own. Raises what the import does.
+    """Import the module of the target; a file under the name of its package, or under its own. Raises what the import
+    raises.
 
-    Seeded like the build: inputs that a module makes at import are the same in every run.
+    Seeded like the build, so that inputs that a module creates at import are the same in every run.
     """
     torch.manual_seed(SEED_BUILD)
     if not target.is_file:
@@ -63,7 +64,7 @@ def import_target(target: Target, root: str) -> ModuleType:
     name, top = import_name(path)
     names = {path.name, os.path.basename(real)}
     for module in list(sys.modules.values()):
-        # the name is asked first: the real path takes a while for thousands of modules
+        # check the name first: the real path takes a while for thousands of modules
         file = getattr(module, "__file__", None) or ""
         if os.path.basename(file) in names and os.path.realpath(file) == real:
             return module
@@ -85,14 +86,14 @@ def import_target(target: Target, root: str) -> ModuleType:
 
 
 def _is_in(package: ModuleType, folder: Path) -> bool:
-    """Whether a package was imported from a folder, or in part if it is a namespace."""
+    """Return whether a package was imported from a folder, or in part if it is a namespace."""
     return any(
         os.path.realpath(os.path.dirname(path)) == str(folder) for path in getattr(package, "__path__", ())
     )
 
 
 def lookup(module: ModuleType, name: str, where: str) -> Any:
-    """The member `name`, dotted where nested. Raises RunError saying which names there are."""
+    """Return the member `name`, dotted if nested. Raises RunError with the names that exist."""
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
@@ -105,7 +106,8 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
 
 
 def named(text: str, option: str, work: Work) -> Any:
-    """What `path.py::name` or `pkg.mod::name` names. Raises RunError if it names nothing, and what the import does."""
+    """Return the object that `path.py::name` or `pkg.mod::name` names. Raises RunError if it names nothing, and what
+    the import raises."""
     target = Target.parse(text)
     if target.name is None:
         raise RunError(f"{option} {text}: name what it is in there, as in {text}::name")
@@ -123,7 +125,7 @@ class Method:
 
 
 def target_in(module: ModuleType, name: str, where: str) -> Any:
-    """The target of that name, a Method where it is one of a model. Raises RunError saying which names there are."""
+    """Return the target of that name; a Method if it is one of a model. Raises RunError with the names that exist."""
     value = lookup(module, name, where)
     prefix, _, last = name.rpartition(".")
     owner = lookup(module, prefix, where) if prefix else None
@@ -147,8 +149,8 @@ def _is_static(owner: Any, name: str) -> bool:
 
 
 def public_names(owner: Any) -> list[str]:
-    """What a module itself defines and a target or inputs may be, in order: classes, functions, models, and values as
-    inputs are."""
+    """Return the names that a module defines itself and that can be a target or inputs, in order: classes, functions,
+    models, and values of the form of inputs."""
     own = getattr(owner, "__name__", None)
     return [
         name
@@ -164,7 +166,7 @@ def public_names(owner: Any) -> list[str]:
 
 
 def takes_inputs(value: Any) -> bool:
-    """Whether a function is itself what to compile: it has a parameter without default."""
+    """Return whether a function itself is to be compiled: it has a parameter without default."""
     if not inspect.isroutine(value):
         return False
     return any(
@@ -175,9 +177,9 @@ def takes_inputs(value: Any) -> bool:
 
 
 def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SEED_BUILD) -> Any:
-    """A fresh module (or the function or method to compile itself), on the device, in its mode.
+    """Build a new module (or return the function or method to compile), on the device, in its mode.
 
-    `value`: an nn.Module class, an instance (copied), a callable that gives one, or a method of it; `init` gives
+    `value`: an nn.Module class, an instance (copied), a callable that returns one, or a method of it; `init` provides
     arguments. Tensors that the constructor creates are on the default device. Raises what building raises.
     """
     if isinstance(value, Method):
@@ -188,7 +190,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
         with meta_build.constructing(work):
             args, kwargs = _init_arguments(init)
-            model = _constructed(value, args, kwargs)
+            model = _construct(value, args, kwargs)
     elif callable(value):
         with meta_build.constructing(work):
             model = value if takes_inputs(value) else value()
@@ -209,13 +211,13 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
 
 
 BUILT_IN_DTYPE = "tcready_built_in_dtype"
-"""Attribute of a callable that builds its model in the dtype of the run: it is not cast afterwards, which would also
-cast buffers that the library keeps in float32 (the frequencies of rotary embeddings)."""
+"""Attribute of a callable that builds its model in the dtype of the run. The model is not cast afterwards, because that
+would also cast buffers that the library keeps in float32 (the frequencies of rotary embeddings)."""
 
 
 def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
-    """What `make` gives with `device` as the default device; if it raises there, what it gives on the CPU, and why it
-    raised. Raises what it raises on the CPU, and at once if the device has too little memory."""
+    """Return the result of `make` with `device` as the default device. If it raises, return its result on the CPU, and
+    why it raised. Raises what it raises on the CPU, and immediately if the device has too little memory."""
     if device == "cpu":
         return make(), None
     if on_meta(device):
@@ -231,8 +233,8 @@ def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
     return make(), failure
 
 
-def _constructed(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
-    """An object of the class. Raises NoInputsError if the constructor wants arguments that nobody gives."""
+def _construct(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
+    """Construct an object of the class. Raises NoInputsError if required arguments of the constructor are missing."""
     try:
         return cls(*args, **kwargs)
     except TypeError as error:
@@ -242,7 +244,7 @@ def _constructed(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn
 
 
 def _takes_nothing(cls: type[torch.nn.Module]) -> bool:
-    """Whether the constructor can be called without an argument, as far as it tells."""
+    """Return whether the constructor can be called without arguments, according to its signature."""
     try:
         inspect.signature(cls).bind()
     except ValueError:
@@ -253,9 +255,9 @@ def _takes_nothing(cls: type[torch.nn.Module]) -> bool:
 
 
 def load_weights(model: torch.nn.Module, path: str, shown: str) -> None:
-    """Loads a file of safetensors into a model, whose every weight it must hold; of weights that are tied, one.
+    """Load a safetensors file into a model. It must contain every weight; of tied weights, one.
 
-    Raises RunError where the file cannot be read, or is one of another model.
+    Raises RunError if the file cannot be read, or is one of another model.
     """
     try:
         from safetensors.torch import load_file
@@ -299,7 +301,8 @@ def dtype_of(name: str) -> torch.dtype:
 
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Floating tensors are created in that dtype, as `from_pretrained(dtype=...)` does; None changes nothing."""
+    """Create floating tensors in that dtype within the context, as `from_pretrained(dtype=...)` does; None changes
+    nothing."""
     before = torch.get_default_dtype()
     if dtype is not None:
         torch.set_default_dtype(dtype)
@@ -310,7 +313,7 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
-    """The named cases of what `--inputs` or a convention gives, moved to the device. Raises RunError."""
+    """Return the named cases in the value of `--inputs` or of a convention, moved to the device. Raises RunError."""
     given: Mapping[str, Any] = {}
     items: dict[str, Items] = {}
     if _names_cases(value):
@@ -332,10 +335,11 @@ def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
 
 
 def _names_cases(value: Any) -> bool:
-    """Whether it is `{"cases": {name: ...}}`, with `"weights": {name: number}` and `"items": {...}` or without.
+    """Return whether a value is `{"cases": {name: ...}}`, optionally with `"weights": {name: number}` and `"items":
+    {...}`.
 
-    `items` that are a number or a text count too: no model takes them beside a mapping `cases`, and `_items` says what
-    is expected.
+    `items` that are a number or a text count too: no model takes them beside a mapping `cases`, and `_items` reports
+    what is expected.
     """
     if not isinstance(value, Mapping) or not {"cases"} <= set(value) <= {"cases", "weights", "items"}:
         return False
@@ -346,7 +350,8 @@ def _names_cases(value: Any) -> bool:
 
 
 def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, float]:
-    """The weights by the name of their case. Raises RunError for a case that is not there, or no number above 0."""
+    """Return the weights by the name of their case. Raises RunError for a missing case, or a weight that is not a
+    number above 0."""
     names = [case.name for case in found if case.name]
     for name, weight in given.items():
         if name not in names:
@@ -361,13 +366,14 @@ def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, flo
 def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
     """The items by the name of their case, from one `{"unit": ..., "count": ...}` for all or from one for each case.
 
-    Raises RunError for a case that is not there, an unknown key, a unit that is no short text, or a count that is no
-    number above 0.
+    Raises RunError for a missing case, an unknown key, a unit that is not a short text, or a count that is not a number
+    above 0.
     """
     names = [case.name for case in found if case.name]
     if not isinstance(given, Mapping):
         raise RunError(
-            f"items is {_shown(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping for each case"
+            f"items is {_format_value(given)}: expected {{'unit': 'tokens', 'count': 2048}}, or one such mapping"
+            " for each case"
         )
     if not all(isinstance(each, (Mapping, Items)) for each in given.values()):
         item = _item(given, "items")
@@ -381,7 +387,7 @@ def _items(given: Any, found: tuple[Case, ...]) -> dict[str, Items]:
 
 
 def _item(given: Mapping[str, Any] | Items, where: str) -> Items:
-    """What one `{"unit": ..., "count": ...}` says. Raises RunError."""
+    """Parse one `{"unit": ..., "count": ...}`. Raises RunError."""
     if isinstance(given, Items):
         return given
     if set(given) != {"unit", "count"}:
@@ -389,21 +395,23 @@ def _item(given: Mapping[str, Any] | Items, where: str) -> Items:
         raise RunError(f"{where}: the keys are {keys}: expected unit and count")
     unit, count = given["unit"], given["count"]
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable() or len(unit) > LONGEST_UNIT:
-        raise RunError(f"{where}: the unit is {_shown(unit)}: expected a short text such as 'tokens'")
+        raise RunError(f"{where}: the unit is {_format_value(unit)}: expected a short text such as 'tokens'")
     if isinstance(count, bool) or not isinstance(count, (int, float)) or not 0 < count < float("inf"):
-        raise RunError(f"{where}: the count is {_shown(count)}: expected a number above 0")
+        raise RunError(f"{where}: the count is {_format_value(count)}: expected a number above 0")
     return Items(unit.strip(), float(count), f"{unit.strip()}: {count:,}, given with the inputs")
 
 
-def _shown(value: Any) -> str:
-    """A number or text as Python writes it, of anything else its type: the text of a tensor has several lines."""
+def _format_value(value: Any) -> str:
+    """Return a number or text as Python writes it; for anything else its type, because the text of a tensor has several
+    lines."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
     return f"a {type(value).__name__}"
 
 
 def as_case(name: str | None, value: Any, where: str = "the inputs") -> Case:
-    """A tensor or other object is the one argument; tuples and lists are arguments; a mapping is keywords."""
+    """Convert a value to a case: a tensor or other object is the only argument; tuples and lists are arguments; a
+    mapping is keywords."""
     if isinstance(value, tuple) and _is_pair(value):
         return Case(name, tuple(value[0]), dict(value[1]))
     if isinstance(value, (tuple, list)):
@@ -419,14 +427,14 @@ def as_case(name: str | None, value: Any, where: str = "the inputs") -> Case:
 
 
 def _is_pair(value: tuple[Any, ...]) -> bool:
-    """Whether the tuple is `(args_tuple, kwargs_dict)`."""
+    """Return whether the tuple is `(args_tuple, kwargs_dict)`."""
     if len(value) != 2 or not isinstance(value[0], (tuple, list)) or not isinstance(value[1], Mapping):
         return False
     return all(isinstance(key, str) for key in value[1])
 
 
 def placed(value: Any, work: Work) -> Any:
-    """The tensors in it on the device, in the dtype that was asked for."""
+    """Move the tensors in a value to the device, in the requested dtype."""
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
         if work.options.dtype and tensor.is_floating_point():
@@ -440,7 +448,7 @@ def placed(value: Any, work: Work) -> Any:
 
 
 def fresh(case: Case) -> Case:
-    """A copy to hand to one call: models change their inputs. Aliases stay aliases where they can."""
+    """Copy a case for one call, because models change their inputs. Aliases remain aliases if possible."""
     try:
         args, kwargs = copy.deepcopy((case.args, case.kwargs))
     except Exception:  # a tensor that is no leaf, or an object that refuses: copy the tensors alone
@@ -460,13 +468,13 @@ def inputs_of(
     seed: int = SEED_BUILD,
     sizes: Sequence[Sizes] = (),
 ) -> tuple[Any, str]:
-    """What gives the inputs, called where it is callable, and how to name it. Raises what the callable does.
+    """The inputs, from calling `value` if it is callable, and their name in messages. Raises what the callable raises.
 
-    `value` is what `--inputs` named, or None: then by `convention`. `built` gives a fresh model. With `sizes` it is
-    called once with each of them, which gives named cases.
+    `value` is the object that `--inputs` named, or None: then by `convention`. `built` returns a new model. With `sizes`
+    it is called once with each of them, which gives named cases.
     """
     if value is not None:
-        return _called(value, "--inputs", seed, sizes), "--inputs"
+        return _call_provider(value, "--inputs", seed, sizes), "--inputs"
     if convention is None:
         raise NoInputsError(
             "no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()"
@@ -475,14 +483,14 @@ def inputs_of(
         give = getattr(module, convention.inputs)
     else:
         give = getattr(built(), convention.inputs, None)
-    found = _called(give, convention.label, seed, sizes)
+    found = _call_provider(give, convention.label, seed, sizes)
     if found is None:
         raise RunError(f"{convention.label}: it is None")
     return found, convention.label
 
 
-def _called(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
-    """What `give` is, or gives if it is callable. Raises RunError if it does not take the sizes."""
+def _call_provider(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
+    """Return `give`, or its result if it is callable. Raises RunError if it does not take the sizes."""
     wanted = callable(give) and not isinstance(give, torch.Tensor)
     if not sizes:
         if not wanted:

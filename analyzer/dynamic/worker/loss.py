@@ -1,4 +1,4 @@
-"""What a training step goes down on: the output's own loss, or one that is made of the output."""
+"""Find the loss of a training step: the output's own loss, or one that is computed from the output."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ PathStep = tuple[str, Any]
 
 
 class NotTrainedError(Exception):
-    """Why there is nothing to train, in one line."""
+    """The reason why there is nothing to train, in one line."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A scalar made of an output. It is called under compilation too: it holds nothing that Dynamo cannot trace."""
+    """A scalar computed from an output. It is also called under compilation, so it holds nothing that Dynamo cannot
+    trace."""
 
     how: str
     paths: tuple[tuple[PathStep, ...], ...]
     weights: tuple[torch.Tensor, ...]
-    """A fixed random projection for each path, of the shape of the tensor there; none where the tensors are losses."""
+    """A fixed random projection for each path, with the shape of its tensor; none if the tensors are losses."""
 
     def tensors(self, output: Any) -> list[torch.Tensor]:
-        """What the scalar is made of."""
+        """Return the tensors from which the scalar is computed."""
         found = []
         for path in self.paths:
             value = output
@@ -40,11 +41,11 @@ class Loss:
         return found
 
     def __call__(self, output: Any) -> torch.Tensor:
-        """The scalar, with its graph."""
-        return self.of(self.tensors(output))
+        """Return the scalar, with its graph."""
+        return self.combine(self.tensors(output))
 
-    def of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """The scalar, of the tensors that it is made of."""
+    def combine(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """Compute the scalar from its tensors."""
         if not self.weights:
             return (
                 torch.stack([tensor.reshape(()) for tensor in tensors]).sum()
@@ -59,16 +60,16 @@ class Loss:
 
 
 def loss_of(output: Any) -> Loss:
-    """Where the loss of this output comes from: its `loss`, its scalars, else a deterministic stand-in.
+    """Return the loss of this output: its `loss`, its scalars, else a deterministic replacement.
 
-    Raises NotTrainedError where no tensor of the output carries a gradient.
+    Raises NotTrainedError if no tensor of the output carries a gradient.
     """
-    given = _given(output)
+    given = _own_loss(output)
     if given is not None:
         return Loss(
             f"output.{given[1]}" if given[0] == "attribute" else f"output[{given[1]!r}]", ((given,),), ()
         )
-    found = [(path, tensor) for path, tensor in _tensors(output, ()) if _carries(tensor)]
+    found = [(path, tensor) for path, tensor in _tensors(output, ()) if _carries_gradient(tensor)]
     if not found:
         raise NotTrainedError(
             "no tensor of the output requires grad: the forward runs without gradients, or detaches what it gives"
@@ -83,8 +84,8 @@ def loss_of(output: Any) -> Loss:
     return Loss(f"synthesised: mean of the output times a fixed random projection ({count})", paths, weights)
 
 
-def _given(output: Any) -> PathStep | None:
-    """The output's own loss: a scalar with a gradient, as an item or an attribute."""
+def _own_loss(output: Any) -> PathStep | None:
+    """Return the output's own loss: a scalar with a gradient, as an item or an attribute."""
     if isinstance(output, Mapping) and "loss" in output:
         return ("item", "loss") if _is_loss(output["loss"]) else None
     if isinstance(output, (torch.Tensor, nn.Module)):
@@ -93,11 +94,11 @@ def _given(output: Any) -> PathStep | None:
 
 
 def _is_loss(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.numel() == 1 and _carries(value)
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and _carries_gradient(value)
 
 
-def _carries(tensor: torch.Tensor) -> bool:
-    """Whether a loss can be made of it: strided, not empty, floating or complex, with a gradient."""
+def _carries_gradient(tensor: torch.Tensor) -> bool:
+    """Return whether a loss can be computed from a tensor: strided, not empty, floating or complex, with a gradient."""
     return (
         tensor.requires_grad
         and tensor.layout is torch.strided
@@ -107,7 +108,7 @@ def _carries(tensor: torch.Tensor) -> bool:
 
 
 def _tensors(value: Any, path: tuple[PathStep, ...]) -> Iterator[tuple[tuple[PathStep, ...], torch.Tensor]]:
-    """Every tensor in mappings, sequences and dataclasses; an output that is another object is opened too."""
+    """Yield every tensor in mappings, sequences and dataclasses; an output that is another object is opened too."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, Mapping):
@@ -132,7 +133,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _projection(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Drawn on the host in float32, so that it is the same on every device and in every dtype; half precision is summed
-    in single."""
+    """Return a projection that is drawn on the host in float32, so that it is the same on every device and in every
+    dtype; half precision is summed in single."""
     dtype = tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
     return torch.randn(tensor.shape, generator=generator, dtype=torch.float32).to(tensor.device, dtype)

@@ -1,7 +1,7 @@
 """The worker: `python worker.pyz request.json state.json faults.txt`.
 
-Reads what to run, climbs the stages, and leaves an Observation in the state file. Standard output belongs to
-the model. Everything needed is imported before the user's folders come onto the path.
+It reads what to run, runs the stages, and leaves an Observation in the state file. Standard output belongs to the
+model. Everything needed is imported before the user's folders are added to the path.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    """Do what is asked for; the code to exit with."""
+    """Do what is requested; return the exit code."""
     request_path, state_path, faults_path = sys.argv[1:4]
     die_with_the_launcher()
     rank = os.environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
-    if rank != "0":  # the first one observes; what the others say is asked only where it never could
+    if rank != "0":  # the first one observes; the others' messages are read only if it could not
         state_path, faults_path = f"{state_path}.rank{rank}", f"{faults_path}.rank{rank}"
     # Kept open on purpose: the fault handler writes to it when the process is about to die.
     faults = open(faults_path, "w", encoding="utf-8")  # noqa: SIM115
@@ -90,7 +90,7 @@ def _run() -> int:
 
 
 def _context(work: Work, state_path: str | None) -> Context:
-    """The context of this run, with what its file says of target and inputs."""
+    """Return the context of this run, with the definitions of target and inputs in its file."""
     path = None if work.options.inputs or work.options.model else parse.target_path(work)
     convention = find_convention(Path(path), Target.parse(work.target).name) if path else None
     if work.options.inputs:
@@ -103,7 +103,7 @@ def _context(work: Work, state_path: str | None) -> Context:
 
 
 def die_with_the_launcher() -> None:
-    """On Linux: a launcher that is killed, and so cannot clean up, takes the worker with it."""
+    """On Linux, end the worker if the launcher is killed and so cannot clean up."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         with contextlib.suppress(OSError, AttributeError):
@@ -119,7 +119,8 @@ def die_with_the_launcher() -> None:
 
 
 def _torch_found(work: Work) -> bool:
-    """A torch that only PYTHONPATH gives counts too, after everything the interpreter has itself."""
+    """Return whether torch is found; if only PYTHONPATH provides it, its entries are added after those of the
+    interpreter."""
     if importlib.util.find_spec("torch") is None:
         sys.path.extend(work.python_path)
     return importlib.util.find_spec("torch") is not None

@@ -1,4 +1,4 @@
-"""How much memory a model needs, and how much a device has."""
+"""Compare the memory that a model needs with the memory of a device."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tcready.dynamic.worker.request import Work
 from torch.nn.parameter import is_lazy
 
 COPIES_IN_TRAINING = 3
-"""A training run holds the model that is copied, a copy, and the gradients of that."""
+"""In a training run there are the original model, a copy, and the gradients of the copy."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a model is."""
+    """The size of a model."""
 
     parameters: int
     bytes: int
@@ -29,17 +29,17 @@ class Size:
         return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
 
     def __str__(self) -> str:
-        return f"{self.parameters:,} parameters, {shown(self.bytes)}"
+        return f"{self.parameters:,} parameters, {format_bytes(self.bytes)}"
 
 
-def shown(count: int) -> str:
-    """`14.5 GB`, in powers of 1000."""
+def format_bytes(count: int) -> str:
+    """Format a number of bytes, such as `14.5 GB`, in powers of 1000."""
     units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
     return next((f"{count / of:.1f} {unit}" for of, unit in units if count >= of), f"{count} bytes")
 
 
 def free_bytes(device: str) -> int | None:
-    """Memory that can still be had on the device; None if that is not known."""
+    """Return the memory that is still available on the device; None if not known."""
     kind = torch.device(device).type
     if kind == "cuda":
         free, _ = torch.cuda.mem_get_info(torch.device(device))
@@ -68,28 +68,28 @@ def measured_call(context: Context) -> Iterator[None]:
         return
     context.peak_bytes = max(context.peak_bytes, torch.cuda.max_memory_allocated(device))
     torch.cuda.reset_peak_memory_stats(device)
-    held = torch.cuda.memory_allocated(device)
+    before = torch.cuda.memory_allocated(device)
     yield
-    taken = torch.cuda.max_memory_allocated(device) - held
+    taken = torch.cuda.max_memory_allocated(device) - before
     context.call_bytes = max(context.call_bytes or 0, taken)
 
 
 def times_needed(work: Work) -> int:
-    """How many times the size of the model a run needs at least, without activations."""
+    """Return how many times the size of the model a run needs at least, without activations."""
     return COPIES_IN_TRAINING if work.options.mode == "train" else 1
 
 
 def fits(size: Size, work: Work) -> bool:
-    """Whether the device has enough memory for a run of a model of that size; True if that is not known."""
+    """Return whether the device has enough memory for a run of a model of that size; True if not known."""
     free = free_bytes(work.options.device)
     return free is None or size.bytes * times_needed(work) <= free
 
 
 def too_large(size: Size, work: Work, layers: str = "") -> str:
-    """The message for a model that does not fit, with what would fit; `layers` is a `--config` that does."""
-    needed = shown(size.bytes * times_needed(work))
+    """Return the message for a model that does not fit; `layers` is a `--config` with which it does."""
+    needed = format_bytes(size.bytes * times_needed(work))
     free = free_bytes(work.options.device)
-    has = f", which has {shown(free)} free" if free is not None else ""
+    has = f", which has {format_bytes(free)} free" if free is not None else ""
     instead = ["--tiny builds a small one of the same code"] if work.options.model else []
     instead += [f"--config {layers} fits"] if layers else []
     instead.append("--device meta needs no memory")

@@ -13,8 +13,7 @@ from tcready.dynamic.worker.stand_ins import on_meta, speaks_of_meta
 
 @contextlib.contextmanager
 def constructing(work: Work) -> Iterator[None]:
-    """Context for a constructor that runs on the device `meta`. Raises NoValuesError if the constructor reads
-    values."""
+    """Context for a constructor that runs on the device `meta`. Raises NoValuesError if the constructor reads values."""
     if not on_meta(work.options.device):
         yield
         return

@@ -26,7 +26,7 @@ class Lent:
 
     model: Any
     shared: bool
-    """Whether copies may share the memory of its parameters."""
+    """True if copies may share the memory of its parameters."""
 
 
 class ModelStore:
@@ -42,42 +42,42 @@ class ModelStore:
         self._device = device
         self._mode = mode
         self._share = share and mode == "infer"
-        self._kept: Any = None
+        self._original: Any = None
         self._values: list[Any] = []
-        """Fingerprints that show whether the parameters of the kept model were written to."""
+        """Fingerprints that show whether the parameters of the original were written to."""
         self.copies = True
-        """Whether models are copies. If copies would refer to the original, each model is built instead."""
+        """True if models are copies. If copies would refer to the original, each model is built instead."""
         self.device_failure: str | None = None
-        """Why the constructor does not run on the device; models are then built on the CPU and moved."""
+        """The reason why the constructor does not run on the device; models are then built on the CPU and moved."""
 
     def build(self, mode: Mode, seed: int) -> Any:
-        """A model in a mode. Raises what building it raises."""
+        """Return a new model in a mode. Raises what building it raises."""
         if seed != SEED_BUILD or not self.copies:
-            return _in_mode(self._built(seed), mode)
+            return _in_mode(self._build_fresh(seed), mode)
         self._refresh()
         try:
-            made = copied(self.kept, share=self._share and mode == "infer")
+            made = copied(self.original, share=self._share and mode == "infer")
         except Exception:  # an attribute that cannot be copied, such as a lock
-            self.copies, self._kept = False, None
-            made = self._built(seed)
+            self.copies, self._original = False, None
+            made = self._build_fresh(seed)
         return _in_mode(made, mode)
 
     def keep(self, model: Any) -> None:
         """Use `model`, which was just built and never called, as the original of all copies."""
-        self._kept = model
+        self._original = model
         self.copies = not refers_to_itself(model) and not _shares_memory(model)
         self._values = _values(model) if self._share else []
         if not self.copies:
-            self._kept = None
+            self._original = None
 
     @property
-    def kept(self) -> Any:
+    def original(self) -> Any:
         """The model that is copied, built if there is none yet; it must not be called."""
-        if self._kept is None:
-            model = self._built(SEED_BUILD)
+        if self._original is None:
+            model = self._build_fresh(SEED_BUILD)
             self.keep(model)
             return model
-        return self._kept
+        return self._original
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[Lent | None]:
@@ -88,21 +88,21 @@ class ModelStore:
             yield None
             return
         try:
-            yield Lent(self.kept, self._share)
+            yield Lent(self.original, self._share)
         finally:
-            self._values = _values(self._kept) if self._share else []
+            self._values = _values(self._original) if self._share else []
 
     def stop_copying(self) -> None:
         """Build each model from now on: a copy turned out to differ from what the constructor makes."""
-        self.copies, self._kept = False, None
+        self.copies, self._original = False, None
 
     def _refresh(self) -> None:
         """Build the model anew if a call wrote to the parameters that it shares."""
-        if self._share and self._kept is not None and not _same(self._values, _values(self._kept)):
+        if self._share and self._original is not None and not _same(self._values, _values(self._original)):
             self._share = False
-            self.keep(self._built(SEED_BUILD))
+            self.keep(self._build_fresh(SEED_BUILD))
 
-    def _built(self, seed: int) -> Any:
+    def _build_fresh(self, seed: int) -> Any:
         device = self._device if self.device_failure is None else "cpu"
         model, failure = make_on(device, functools.partial(self._make, seed))
         self.device_failure = self.device_failure or failure
@@ -117,7 +117,7 @@ def _in_mode(model: Any, mode: Mode) -> Any:
 
 
 def copied(model: Any, *, share: bool) -> Any:
-    """A deep copy of a model or of a method of one; a function is returned unchanged.
+    """Deep-copy a model or a method of one; return a function unchanged.
 
     `share`: its parameters are new objects over the memory of those of `model`. Raises what copying raises.
     """
@@ -133,16 +133,16 @@ def copied(model: Any, *, share: bool) -> Any:
 
 
 def _over_the_same_memory(parameter: nn.Parameter) -> nn.Parameter:
-    """A parameter of its own: `module.to()` and the like replace the data of a parameter, not the object."""
+    """Return a new parameter object: `module.to()` and the like replace the data of a parameter, not the object."""
     made = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
     vars(made).update(vars(parameter))
     return made
 
 
 def refers_to_itself(model: Any) -> bool:
-    """Whether a function among the attributes of a model refers to one of its modules, as the closure of
-    `self.act = lambda x: self.scale * x` does: `copy.deepcopy` does not copy functions, so the one in a copy would call
-    the original."""
+    """Return whether a function among the attributes of a model refers to one of its modules, like the closure of
+    `self.act = lambda x: self.scale * x`. `copy.deepcopy` does not copy functions, so the one in a copy would call the
+    original."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
@@ -155,7 +155,7 @@ def refers_to_itself(model: Any) -> bool:
             return id(value.__self__) in own
         if not depth:
             return False
-        return any(refers(each, depth - 1) for each in _held_by(value))
+        return any(refers(each, depth - 1) for each in _iter_references(value))
 
     functions = (
         value
@@ -168,7 +168,7 @@ def refers_to_itself(model: Any) -> bool:
 
 
 def _shares_memory(model: Any) -> bool:
-    """Whether parameters share memory, for example as views of one tensor: in a deep copy they would not."""
+    """Return whether parameters share memory, for example as views of one tensor: in a deep copy they would not."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
@@ -180,7 +180,7 @@ def _shares_memory(model: Any) -> bool:
 
 
 def shares_parameters(one: Any, other: Any) -> bool:
-    """Whether parameters of two models are over the same memory."""
+    """Return whether parameters of two models are over the same memory."""
     first, second = (getattr(each, "__self__", each) for each in (one, other))
     if not isinstance(first, nn.Module) or not isinstance(second, nn.Module):
         return False
@@ -189,7 +189,7 @@ def shares_parameters(one: Any, other: Any) -> bool:
 
 
 def _with_items(value: Any) -> Iterator[Any]:
-    """The value and, of a plain container, what is in it: hooks are kept in dicts."""
+    """Yield the value and the items of a plain container: hooks are stored in dicts."""
     yield value
     if isinstance(value, Mapping):
         yield from value.values()
@@ -197,8 +197,8 @@ def _with_items(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _held_by(value: Any) -> Iterator[Any]:
-    """What a function holds: cells of its closure, defaults, and what it wraps."""
+def _iter_references(value: Any) -> Iterator[Any]:
+    """Yield the objects to which a function refers: cells of its closure, defaults, and the function that it wraps."""
     if isinstance(value, types.FunctionType):
         for cell in value.__closure__ or ():
             try:
@@ -212,8 +212,8 @@ def _held_by(value: Any) -> Iterator[Any]:
 
 
 def _values(model: Any) -> list[Any]:
-    """Fingerprints of the parameters: version counters, and sums and norms of rows, which also show writes through
-    `.data`."""
+    """Return fingerprints of the parameters: version counters, and sums and norms of rows, which also show writes
+    through `.data`."""
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return []

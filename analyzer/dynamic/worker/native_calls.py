@@ -1,4 +1,4 @@
-"""Functions of extension modules and of ctypes: looked for on the lines that broke, and watched there for one call."""
+"""Find functions of extension modules and of ctypes on the lines that broke, and watch them for one call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tcready.dynamic.worker.torch_internals.recording import break_id
 from tcready.events.whose import NOT_USER
 
 CTYPES_FUNCTION = type(ctypes.pythonapi.Py_GetVersion).__mro__[1]
-"""What every function of a `ctypes.CDLL` is; the class has no public name."""
+"""The base class of every function of a `ctypes.CDLL`, which has no public name."""
 OPAQUE_BREAKS = (
     "Attempted to call function marked as skipped",
     "Failed to trace builtin operator",
@@ -35,15 +35,15 @@ OPAQUE_BREAKS = (
     "call to a callable object with no traceable __call__",  # torch 2.14, of a function of ctypes
     "unimplemented builtin op on tensor arguments",
 )
-"""Kinds of break, by their names in torch's registry, under which Dynamo meets a call that it cannot look into."""
+"""Kinds of break, by their names in torch's registry, for calls that Dynamo cannot look into."""
 KNOWN_ROOTS = NOT_USER | {"triton", "builtins"} | sys.stdlib_module_names
-"""Packages whose functions are not reported: torch knows them, or they are no kernels."""
+"""Packages with functions that are not reported: torch knows them, or they are not kernels."""
 
 
-def find(context: Context) -> None:
-    """Look for such functions on the lines that broke and in the frames that were given up.
+def find_native_calls(context: Context) -> None:
+    """Find such functions on the lines that broke and in frames that Dynamo did not compile.
 
-    That takes one more eager call of each case that has such lines.
+    This takes one more eager call of each case that has such lines.
     """
     for case in context.cases:
         lines = _suspect_lines(context, case)
@@ -60,7 +60,8 @@ def find(context: Context) -> None:
 
 
 def _suspect_lines(context: Context, case: Case) -> set[tuple[str, int]]:
-    """Lines that may call what Dynamo cannot look into: a break says so, or Dynamo saw no more of the frame."""
+    """Return lines that may call code that Dynamo cannot look into: a break reports it, or Dynamo did not see the rest
+    of the frame."""
     seen, files = context.journal.observation, context.names.sources
     ids = {break_id(kind) for kind in OPAQUE_BREAKS} - {None}
     lines = {
@@ -81,10 +82,10 @@ def _suspect_lines(context: Context, case: Case) -> set[tuple[str, int]]:
 
 @contextlib.contextmanager
 def _watched_lines(lines: set[tuple[str, int]], found: SeenCalls, case: Case) -> Iterator[None]:
-    """When one of `lines` is about to run, have the compiled functions of others that it calls note their first call.
+    """Before one of `lines` runs, make the foreign compiled functions that it calls record their first call.
 
-    They are replaced where they are looked up (a module, an object, the globals) and put back at the end. One that
-    is a local variable is reported without its arguments.
+    They are replaced in the place in which they are looked up (a module, an object, the globals) and restored at the
+    end. A function in a local variable is reported without its arguments.
     """
     undo = contextlib.ExitStack()
     files = {path for path, _ in lines}
@@ -117,7 +118,7 @@ def _real(path: str) -> str:
 
 @functools.cache
 def calls_by_line(path: str) -> Mapping[int, tuple[ast.Call, ...]]:
-    """The calls that stand on each line of a file, or reach over it; none where it cannot be parsed."""
+    """Return the calls on each line of a file, including those that span it; none if the file cannot be parsed."""
     found: dict[int, list[ast.Call]] = {}
     with contextlib.suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse("".join(linecache.getlines(path)))):
@@ -130,7 +131,7 @@ def calls_by_line(path: str) -> Mapping[int, tuple[ast.Call, ...]]:
 def _watch_call(
     node: ast.Call, frame: types.FrameType, found: SeenCalls, case: Case, undo: contextlib.ExitStack
 ) -> None:
-    """Note a compiled function of others, and put in its place what notes its next call as well."""
+    """Record a foreign compiled function, and replace it by a wrapper that records its next call as well."""
     chain = _chain(node.func)
     if not chain:
         return
@@ -178,7 +179,7 @@ def _watch_call(
 
 
 def _chain(node: ast.expr) -> list[str]:
-    """`a.b.c` as its names, nothing for any other expression."""
+    """Return the names in `a.b.c`; empty for any other expression."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.insert(0, node.attr)
@@ -193,7 +194,7 @@ def _label(node: ast.expr) -> str:
 
 
 def native_kind(value: Any) -> Literal["extension", "ctypes"] | None:
-    """Whether a callable is compiled code of others: not Python, not torch's, not the standard library's."""
+    """The kind of a callable that is foreign compiled code: not Python, not torch's, not the standard library's."""
     if isinstance(value, CTYPES_FUNCTION):
         return "ctypes"
     inner = value.__func__ if isinstance(value, types.MethodType) else value

@@ -1,4 +1,4 @@
-"""What was seen of calls of operators and functions that are not torch's own. Torch is not loaded for it."""
+"""Records of calls of operators and functions that are not torch's own. This does not load torch."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ class Meta:
 
 @dataclass(frozen=True)
 class Observed:
-    """One call: its arguments as they were before it, and what came of it. Tensors of the result are `Meta`."""
+    """One call: its arguments before it, and its results. Tensors of the result are `Meta`."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     whole: bool
-    """Whether the tensors are copies of the arguments; otherwise they are `Meta`: there were too many elements."""
+    """True if the tensors are copies of the arguments; otherwise they are `Meta`, because there were too many
+    elements."""
     result: Any
     mutated: frozenset[int | str]
     """Positions and names of the tensor arguments that the call changed."""
     aliased: bool
-    """Whether the result is, or shares memory with, an argument."""
+    """True if the result is, or shares memory with, an argument."""
     wants_grad: bool
 
 
@@ -52,9 +53,9 @@ class Seen:
     operator: Any = None
     call: Observed | None = None
     spelled: str = ""
-    """How the source names the function."""
+    """The name of the function in the source."""
     labels: tuple[str, ...] = ()
-    """How the source names its positional arguments; "" where it does not."""
+    """The names of its positional arguments in the source; "" for an argument without a name."""
     in_graph: bool = False
     around: str | None = None
     case: str | None = None
@@ -62,7 +63,7 @@ class Seen:
 
 @dataclass
 class SeenCalls:
-    """What was seen so far, by name and place."""
+    """The calls seen so far, by name and place."""
 
     seen: dict[tuple[str, str, int], Seen] = field(default_factory=dict)
     checks: dict[str, tuple[OpCheck, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Counting ATen dispatches: in all, inside graphs, and by module."""
+"""Count ATen dispatches: in total, inside graphs, and by module."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ Site = tuple[str, int]
 
 @dataclass(frozen=True)
 class Owners:
-    """On whose account code runs eagerly, by what is seen of a running frame (paths as Python knows them)."""
+    """Finds the break that causes code to run eagerly, from a running frame (paths as Python knows them)."""
 
     lines: Mapping[tuple[str, int], Site] = field(default_factory=dict)
     """File and line that break the graph."""
     codes: Mapping[tuple[str, int, str], Site] = field(default_factory=dict)
-    """File, first line and name of a function, or a resumed part of one, that Dynamo gave up because of a site."""
+    """File, first line and name of a function, or of a resumed part of one, that Dynamo did not compile because of a
+    site."""
     again: frozenset[tuple[str, int, str]] = frozenset()
-    """Those that were compiled again: at Dynamo's limit they run eagerly, on no break's account."""
+    """Those that were recompiled: at Dynamo's limit they run eagerly, without a break."""
 
-    def of(self, frames: Iterator[types.FrameType]) -> Site | None:
-        """The site that the innermost frame of a known break stands for."""
+    def site_of(self, frames: Iterator[types.FrameType]) -> Site | None:
+        """Return the site of the innermost frame that belongs to a known break."""
         calls_the_rest = False
         for frame in frames:
             code = frame.f_code
             key = code.co_filename, code.co_firstlineno, code.co_name
-            # What calls the rest of a function behind a break stands on the break's line; the rest is not on its account.
+            # The call of the rest of a function after a break is on the line of the break, which did not cause the rest.
             at_line = None if calls_the_rest else self.lines.get((code.co_filename, frame.f_lineno))
             found = at_line or self.codes.get(key)
             if found is not None or key in self.again:
@@ -58,7 +59,7 @@ class Owners:
 
 @dataclass
 class Tally:
-    """How many dispatches, and how many seconds they took."""
+    """The number of dispatches and their seconds."""
 
     ops: Counter[Any] = field(default_factory=Counter)
     seconds: defaultdict[Any, float] = field(default_factory=lambda: defaultdict(float))
@@ -80,13 +81,13 @@ class Counts:
     total: Tally = field(default_factory=Tally)
     captured: Tally = field(default_factory=Tally)
     outside: Tally = field(default_factory=Tally)
-    """Those in no graph, by break site."""
+    """Dispatches outside of graphs, by break site."""
     called: Counter[str] = field(default_factory=Counter)
-    """Those in graphs by the module that called the graph, which need not be the innermost nor one around it: a graph
-    also holds a part of the model that was lent to its module."""
+    """Dispatches in graphs by the module that called the graph. This need not be the innermost module or one around it:
+    a graph also holds a part of the model that was lent to its module."""
     timed_calls: int | None = None
-    """Of how many calls after the counted one the seconds are the median, in the case with the fewest; 0: they are those
-    of the counted call. None where nothing was counted."""
+    """The number of calls after the counted one over which the seconds are the median, in the case with the fewest; 0:
+    they are those of the counted call. None if nothing was counted."""
 
     def add(self, other: Counts) -> None:
         known = [calls for calls in (self.timed_calls, other.timed_calls) if calls is not None]
@@ -98,17 +99,17 @@ class Counts:
 
 
 class Clock:
-    """Measures dispatches: by events on the device where it is CUDA, by the host's clock elsewhere."""
+    """Measures dispatches: by events on a CUDA device, by the host's clock elsewhere."""
 
     def __init__(self, device: str) -> None:
         kind = torch.device(device).type
         self.on_device = kind == "cuda"
         self.name = None if kind == "meta" else "cuda" if self.on_device else "host"
-        """None where nothing is computed, so that there is no time to measure."""
+        """None if nothing is computed, so that there is no time to measure."""
         self._pending: list[tuple[Any, Any, list[tuple[Tally, Any]]]] = []
 
     def begin(self, into: list[tuple[Tally, Any]]) -> Callable[[], None]:
-        """Starts to measure one dispatch for some tallies and their keys; what it gives ends the measurement."""
+        """Start to measure one dispatch for some tallies and their keys; return a function that ends the measurement."""
         if self.name is None:
             return lambda: None
         if not self.on_device:
@@ -130,7 +131,7 @@ class Clock:
         return behind
 
     def close(self) -> None:
-        """Reads the device's events; to be called once the work is queued."""
+        """Read the events of the device; call this once the work is queued."""
         if self._pending:
             torch.cuda.synchronize()
         for before, after, into in self._pending:
@@ -141,7 +142,7 @@ class Clock:
 
 
 def module_names(model: Any) -> dict[int, str]:
-    """Identity of each module to its first dotted name; the root is ""."""
+    """Map the identity of each module to its first dotted name; the root is ""."""
     return (
         {id(module): name for name, module in model.named_modules()} if isinstance(model, nn.Module) else {}
     )
@@ -149,9 +150,9 @@ def module_names(model: Any) -> dict[int, str]:
 
 @contextlib.contextmanager
 def counted_eager(model: Any, counts: Counts) -> Iterator[None]:
-    """Count each dispatch of an eager call for the module whose forward is innermost.
+    """Count each dispatch of an eager call for the module with the innermost forward.
 
-    Global forward hooks keep the stack of modules; they are gone before anything is compiled, since hooks
+    Global forward hooks maintain the stack of modules. They are removed before anything is compiled, since hooks
     change what Dynamo sees.
     """
     names = module_names(model)
@@ -182,38 +183,38 @@ def counted_eager(model: Any, counts: Counts) -> Iterator[None]:
 class CountingBackend:
     """An eager backend that, while `count` is on, counts the dispatches of a compiled call by module.
 
-    A dispatch inside a graph belongs to the module that the graph's node names (`nn_module_stack`), found at
-    the moment of the call from the locals of the frame that called the graph: one graph may serve many
-    instances of a class. Where the node names none, and outside of graphs, it belongs to the module whose
-    method is innermost among the calling frames. No hook is set: hooks change what Dynamo sees.
+    A dispatch inside a graph belongs to the module that the graph's node names (`nn_module_stack`), found at the
+    moment of the call from the locals of the frame that called the graph: one graph may serve many instances of a
+    class. If the node names none, and outside of graphs, it belongs to the module with the innermost method among the
+    calling frames. No hook is set, because hooks change what Dynamo sees.
     """
 
     def __init__(self, model: Any, device: str = "cpu") -> None:
         self.names = module_names(model)
         self.shares = dynamo.is_sharded(model)
-        """Whether FSDP gathers parameters around the model's own operations: what it does for that is not counted."""
+        """True if FSDP gathers parameters around the model's own operations; its operations for that are not counted."""
         self.counts = Counts()
         self.clock = Clock(device)
         self.owners = Owners()
         self.owned: dict[str, dict[str, None]] = {}
-        """Compile id to the modules whose operations the graph held."""
+        """Compile id to the modules with operations in the graph."""
         self.counting = False
         self.in_graph: list[tuple[str, str]] = []
-        """Whose node runs, and who called the graph."""
+        """The module of the running node, and the caller of the graph."""
         self.timed: list[Counts] = []
-        """Of the calls that were measured again."""
+        """Counts of the calls that were measured again."""
         self.own = 0
-        """Graphs that were compiled for the run, and not for the author."""
+        """Graphs that were compiled for the run, not for the author's own `torch.compile`."""
 
     def __call__(self, graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
         self.own += 1
         return self._counted(graph, graph.forward)
 
     def adopting(self) -> contextlib.AbstractContextManager[None]:
-        """Graphs that a `torch.compile` of the author's makes meanwhile count as graphs, too.
+        """Count graphs of the author's own `torch.compile` within the context as graphs, too.
 
-        Their own backend compiles and runs them; the calls that are counted run their operations one by one, so that
-        they are counted as those of any other graph: a fused kernel dispatches none.
+        Their own backend compiles and runs them. Counted calls run their operations one by one, so that they are
+        counted like those of any other graph: a fused kernel dispatches none.
         """
         return dynamo.replacing_graphs(self._adopted)
 
@@ -243,7 +244,7 @@ class CountingBackend:
         if self.in_graph:
             into.append((self.counts.captured, name))
             self.counts.called[caller] += 1
-        elif (site := self.owners.of(calling_frames())) is not None:
+        elif (site := self.owners.site_of(calling_frames())) is not None:
             into.append((self.counts.outside, site))
         for tally, key in into:
             tally.ops[key] += 1
@@ -251,8 +252,8 @@ class CountingBackend:
 
     @contextlib.contextmanager
     def timing(self) -> Iterator[None]:
-        """Measure one more call. Of the calls that were, the median of each time stands beside the numbers of the first:
-        its own times, with what the first call under a dispatch mode pays for, count no more."""
+        """Measure one more call. The median time of such calls is reported with the numbers of the first one; the first
+        one's own times are dropped, because they include the cost of the first call under a dispatch mode."""
         first, self.counts = self.counts, Counts()
         try:
             with self.count():
@@ -294,7 +295,7 @@ class Caller:
 
 
 def calling_module(names: dict[int, str]) -> Caller:
-    """Whose method, of the modules in `names`, is innermost among the calling frames; else the root."""
+    """Return the module in `names` with the innermost method among the calling frames; else the root."""
     for frame in calling_frames():
         code = frame.f_code
         if not code.co_argcount:
@@ -311,7 +312,7 @@ def calling_module(names: dict[int, str]) -> Caller:
 
 
 class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
-    """Runs a graph node by node, telling the backend whose node it is."""
+    """Runs a graph node by node, and informs the backend which module a node belongs to."""
 
     def __init__(
         self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller, modules: dict[str, None]
@@ -341,7 +342,7 @@ class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
 
 
 def follow(path: str, values: Mapping[str, Any]) -> Any:
-    """The object that `L['self'].layers[0]` (or `.layers.0`) names among a frame's locals, or None."""
+    """Return the object that `L['self'].layers[0]` (or `.layers.0`) names among a frame's locals, or None."""
     root = ROOT.match(path)
     if root is None or root[1] not in values:
         return None
@@ -363,9 +364,9 @@ def follow(path: str, values: Mapping[str, Any]) -> Any:
 
 
 def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tuple[ModuleShare, ...]:
-    """Every named module in order; `ops` and `ops_captured` include the subtree's, `ops_self` does not.
+    """Return every named module in order; `ops` and `ops_captured` include the subtree's, `ops_self` does not.
 
-    All three are of the same call: the warm compiled one, and an eager one only where nothing was compiled.
+    All three are of the same call: the warm compiled one, and an eager one only if nothing was compiled.
     """
     if not isinstance(model, nn.Module):
         return ()
@@ -386,7 +387,7 @@ def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tup
 
 
 def below(counts: Mapping[str, Any], name: str) -> Any:
-    """The sum over a module and all in it."""
+    """Return the sum over a module and all modules in it."""
     inside = f"{name}." if name else ""
     return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
 

@@ -1,4 +1,4 @@
-"""What the user's code replaces in torch: the run is then one of a patched torch, and the report says so."""
+"""Detect what the user's code replaces in torch: the report then says that torch was patched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Snapshot = dict[tuple[str, str], Any]
 
 
 def snapshot() -> Snapshot:
-    """Every callable of the namespaces that users patch."""
+    """Return every callable of the namespaces that users patch."""
     return {
         (space, name): value
         for space, owner in SPACES.items()
@@ -29,11 +29,11 @@ def snapshot() -> Snapshot:
     }
 
 
-def replaced(before: Snapshot) -> tuple[str, ...]:
-    """Dotted names whose value is another than in the snapshot, in its order.
+def find_replaced(before: Snapshot) -> tuple[str, ...]:
+    """Return dotted names with another value than in the snapshot, in its order.
 
-    A wrapper around `torch.compile` is none of them: Lightning puts one there when it is imported, to note the arguments,
-    and the run compiles with what was there before.
+    A wrapper around `torch.compile` does not count: Lightning installs one when it is imported, to record the
+    arguments, and the run compiles with the original.
     """
     found = []
     for (space, name), value in before.items():

@@ -1,7 +1,7 @@
-"""One more call with inputs of the same sizes and other values.
+"""Make one more call with inputs of the same sizes and other values.
 
-All other calls of a run have the same inputs. Code that reads a number from a tensor, or takes one as an argument, may
-compile for the first value and raise for the second: Dynamo makes the number a symbol only then.
+All other calls of a run have the same inputs. Code that reads a number from a tensor, or takes one as an argument,
+may compile for the first value and raise for the second: Dynamo makes the number a symbol only then.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from tcready.dynamic.worker.random_calls import copied, graphs_ended, repeated_c
 from tcready.dynamic.worker.torch_internals import pytree
 
 FACTOR = 0.75
-"""Floating values are multiplied by it: what lies between bounds that contain 0 stays there."""
+"""The factor for floating values: values between bounds that contain 0 remain between them."""
 
 
 def may_matter(context: Context, case: Case) -> bool:
-    """Whether other values may lead to other code: values are read where a graph ends, or a Python float is given."""
+    """Return whether other values may lead to other code: values are read where a graph ends, or an argument is a
+    Python float."""
     broke = graphs_ended(context)
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     return any(isinstance(leaf, float) or (broke and _is_floating(leaf)) for leaf in leaves)
 
 
-def varied(case: Case) -> Case:
-    """The case with other floating values. Integers stay: they may be sizes or choose what is computed."""
+def vary_values(case: Case) -> Case:
+    """The case with other floating values. Integers do not change, since they may be sizes or choose what is computed."""
 
     def other(leaf: Any) -> Any:
         if _is_floating(leaf):
@@ -44,8 +45,8 @@ def varied(case: Case) -> Case:
 
 
 def eager_output(context: Context, case: Case, other: Case) -> Outcome:
-    """What eager code gives for the varied case after as many calls as compiled code had before. Raises what a call
-    raises."""
+    """Return the output of eager code for the varied case after as many calls as compiled code had before. Raises what
+    a call raises."""
     with torch.compiler.set_stance("force_eager"):
         model = context.build()
         for _ in CALLS:
@@ -61,13 +62,14 @@ def compare_compiled(
     expected: Outcome,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Unequal | None:
-    """Call what is compiled with the varied case; the outputs if they are not equal. Raises what the call raises."""
+    """Call the compiled function with the varied case; return the outputs if they are not equal. Raises what the call
+    raises."""
     output = copied(call(context, compiled, other, *watchers))
     return Unequal(other, (0,), expected, output, before=case) if differs(expected, output) else None
 
 
 def calls_of(context: Context, unequal: Unequal) -> Calls:
-    """The calls before and the call of which outputs are not equal, in a form that can be repeated."""
+    """Return the earlier calls and the call with unequal outputs, in a form that can be repeated."""
     return repeated_calls(context, unequal, lambda function, case: copied(call(context, function, case)))
 
 

@@ -1,4 +1,4 @@
-"""What calls gave, as a flat list of named values."""
+"""The outputs of calls, as a flat list of named values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from tcready.dynamic.worker.case import Case
 
 FLIPS = 10.0
-"""How many integers may differ, as a multiple of those that change if eager code rounds differently."""
+"""The number of integers that may differ, as a multiple of those that change if eager code rounds differently."""
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Unequal:
-    """Outputs of several calls with the inputs of one case, of which eager and compiled code give others."""
+    """Outputs of several calls with the inputs of one case that differ between eager and compiled code."""
 
     case: Case
     numbers: tuple[int, ...]
-    """Which calls they are of, from 0."""
+    """The numbers of these calls, from 0."""
     eager: Outcome
     compiled: Outcome
     before: Case | None = None
-    """The inputs of all calls before, if they have other values."""
+    """The inputs of all earlier calls, if they have other values."""
 
 
-def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
-    """Several outcomes as one; each key is put behind the names of its leaves."""
+def join_outcomes(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """Return several outcomes as one; each key is appended to the names of its leaves."""
     return Outcome(
         tuple((f"{name}{key}", leaf) for key, each in outcomes.items() for name, leaf in each.leaves),
         tuple(text for each in outcomes.values() for text in each.structure),
@@ -44,12 +44,12 @@ def joined(outcomes: Mapping[str, Outcome]) -> Outcome:
 
 
 def without(outcome: Outcome, labels: Collection[str]) -> Outcome:
-    """The outcome without the leaves of these labels."""
+    """Return the outcome without the leaves of these labels."""
     return replace(outcome, leaves=tuple(leaf for leaf in outcome.leaves if leaf[0] not in labels))
 
 
 def sharing(outcome: Outcome, known: Outcome) -> Outcome:
-    """The outcome with the tensors of `known` where both are equal: of a cache that both hold one copy is left."""
+    """Return the outcome with the tensors of `known` for equal leaves, so that a cache in both is stored once."""
     others = dict(known.leaves)
 
     def shared(label: str, leaf: Any) -> Any:
@@ -65,15 +65,15 @@ def sharing(outcome: Outcome, known: Outcome) -> Outcome:
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two values, in one line; None if nothing does."""
+    """The difference between two values, in one line; None if there is none."""
 
     text: str | None
     unsure: bool = False
-    """Whether it may be rounding."""
+    """True if it may be rounding."""
 
 
 def is_discrete(leaf: Any) -> bool:
-    """Whether it is made of whole numbers or truth values."""
+    """Return whether a leaf consists of integers or booleans."""
     if isinstance(leaf, torch.Tensor):
         return not (leaf.is_floating_point() or leaf.is_complex() or leaf.is_quantized)
     return isinstance(leaf, int)
@@ -114,7 +114,7 @@ def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Differe
 
 
 def unlike(one: torch.Tensor, other: torch.Tensor) -> str:
-    """What became of its dtype, shape or layout; empty if these are the same."""
+    """Describe a different dtype, shape or layout; empty if these are the same."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype} {tuple(one.shape)} became {other.dtype} {tuple(other.shape)}"
     return f"{one.layout} became {other.layout}" if one.layout != other.layout else ""

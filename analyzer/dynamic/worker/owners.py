@@ -1,4 +1,4 @@
-"""On whose account a running frame is not in a graph."""
+"""Find which break causes a running frame to be outside of graphs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tcready.events import narrate
 from tcready.events.record import Record
 
 
-def owners(record: Record, names: Names) -> Owners:
-    """By what a running frame shows on whose account it is not in a graph; the first site of a frame owns it."""
+def find_owners(record: Record, names: Names) -> Owners:
+    """Return, by what a running frame shows, the break that causes it to be outside of graphs; the first site of a
+    frame owns it."""
     lines: dict[tuple[str, int], Site] = {}
     codes: dict[tuple[str, int, str], Site] = {}
     for event in record.breaks:
@@ -29,6 +30,6 @@ def owners(record: Record, names: Names) -> Owners:
 
 
 def compiled_again(record: Record) -> frozenset[tuple[str, int, str]]:
-    """File, first line and name of each function, or resumed part of one, that was compiled again, or would have been but
-    for the limit."""
+    """Return file, first line and name of each function, or resumed part of one, that was recompiled, or would have
+    been without the limit."""
     return frozenset((event.place.path, event.place.line, event.place.name) for event in record.recompiles)

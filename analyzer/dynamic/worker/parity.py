@@ -1,4 +1,4 @@
-"""Whether two outputs say the same."""
+"""Compare two outputs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.placement import writes
 
 DEPTH = 6
-"""Objects within objects that are looked into."""
+"""The nesting depth of objects that are searched."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`difference` is the first one found, in one line, or None; `tensors` counts those of the first."""
+    """The result of a comparison. `difference` is the first one found, in one line, or None; `tensors` counts those of
+    the first output."""
 
     tensors: int
     difference: str | None
@@ -36,7 +37,7 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
 
 
 def by_tolerance(expected: Outcome, actual: Outcome, tolerance: tuple[float, float] | None = None) -> str:
-    """The first difference of two outcomes, in one line; empty if there is none."""
+    """Return the first difference of two outcomes, in one line; empty if there is none."""
     if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
         return "the compiled output has a different structure from the eager one"
     for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
@@ -55,8 +56,8 @@ def by_tolerance(expected: Outcome, actual: Outcome, tolerance: tuple[float, flo
 
 
 def attributes_of(value: Any) -> dict[str, Any] | None:
-    """Those of an object, in `__dict__` and in slots; None of what has neither. Slots of the standard library's types are
-    its own: caches stand in some."""
+    """Return the attributes of an object, in `__dict__` and in slots; None if it has neither. Slots of the standard
+    library's types are excluded, since some are caches."""
     found: dict[str, Any] = {}
     kind = type(value)
     slots = [] if kind.__module__.split(".")[0] in sys.stdlib_module_names else kind.__mro__
@@ -69,7 +70,7 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
 
 
 def _inside(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object, and its items if its class is one of dicts or lists that pytree does not know."""
+    """Return the attributes of an object, and its items if its class is a dict or list that pytree does not know."""
     found = attributes_of(value)
     if isinstance(value, dict):
         return {**(found or {}), "": [*map(list, dict.items(value))]}
@@ -85,8 +86,9 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def flatten(value: Any) -> tuple[list[Any], list[str]]:
-    """Leaves and the structure; objects that pytree does not know are opened by their attributes, each once, and so are
-    those in them (a cache of keys holds layers, and these the tensors). A strided nested tensor is a list of tensors."""
+    """Return the leaves and the structure. Objects that pytree does not know are opened by their attributes, each once,
+    and so are those in them (a cache of keys holds layers, and these the tensors). A strided nested tensor is a list of
+    tensors."""
     flat: list[Any] = []
     shape: list[str] = []
     opened: set[int] = set()
@@ -113,27 +115,27 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
 
 
 def outcome_of(value: Any, kind: str = "output") -> Outcome:
-    """The leaves of a pytree of outputs, named `output 0` and so on."""
+    """Return the leaves of a pytree of outputs, named `output 0` and so on."""
     leaves, structure = flatten(value)
     return Outcome(tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
 
 
 def tensors_in(outcome: Outcome) -> int:
-    """How many tensors the outputs hold."""
+    """Return how many tensors the outputs hold."""
     return sum(
         isinstance(leaf, torch.Tensor) and kind_of(label) == "output" for label, leaf in outcome.leaves
     )
 
 
 def written(tensor: torch.Tensor) -> Any:
-    """What is another if it is another tensor, or was written to."""
+    """Return a value that changes if the tensor is replaced or written to."""
     return id(tensor), tuple(tensor.shape), writes(tensor)
 
 
 def seen(
     value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
 ) -> Iterator[Any]:
-    """All that a call could change of a value, in an order that is always the same; of a tensor what `of` gives."""
+    """Return everything in a value that a call could change, in a fixed order; for a tensor the result of `of`."""
     if isinstance(value, torch.Tensor):
         yield of(value)
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):

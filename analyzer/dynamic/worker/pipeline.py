@@ -1,4 +1,4 @@
-"""The stages in their order: all of them for a target, some of them for an object of this process."""
+"""The stages in their order: all for a target, some for an object of this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ORDER: tuple[Step, ...] = (
     parity.STEP,
     training.STEP,
     Step("speed", None, requires=("capture", "in_turn")),
-    # What runs generated or foreign code comes late, since it may end the process; the shape study last, since an
+    # Stages that run generated or foreign code come late, since it may end the process; the shape study last, since an
     # index out of range may lose the device.
     plan.STEP,
     backend.STEP,
@@ -45,23 +45,24 @@ ORDER: tuple[Step, ...] = (
 )
 TO_A_MODEL = (import_.STEP, build.STEP)
 TO_GRAPHS = (eager.STEP, capture.STEP, fullgraph.STEP)
-"""The steps of a proof: up to a model, and from there to what Dynamo captures of it."""
+"""The steps of a proof: up to a model, and from there to the graphs that Dynamo captures."""
 OF_AN_OBJECT = frozenset({"build", "eager", "capture", "in_turn", "fullgraph", "parity"})
-"""The steps for an object that the caller of this process gave. The other stages are `not_run`."""
+"""The steps for an object that the caller of this process passed in. The other stages are `not_run`."""
 FURTHER = frozenset({"training", "plan", "backend", "shapes"})
-"""Those that it climbs as well if it is checked as a target is. Foreign operators are not tried: they may end the process
-of whoever asks."""
+"""Further steps for such an object if it is checked like a target. Foreign operators are not tried, because they may
+end the caller's process."""
 
 
 def steps_of(as_a_target: bool) -> frozenset[str]:
-    """The names of the steps for an object that was given."""
+    """Return the names of the steps for an object that was passed in."""
     return OF_AN_OBJECT | FURTHER if as_a_target else OF_AN_OBJECT
 
 
 def run(context: Context) -> StageFailedError | None:
-    """Climb from import to the end; the journal has every stage. The first failure that later stages could not bear.
+    """Run all steps from import to the end; the journal has every stage. Return the first failure that later stages
+    could not tolerate.
 
-    For an object that was given the steps are those of `steps_of`.
+    For an object that was passed in, the steps are those of `steps_of`.
     """
     if context.given:
         names = steps_of(context.as_a_target)

@@ -1,4 +1,4 @@
-"""One placement of `torch.compile`, executed in a fresh copy of the model and measured."""
+"""Execute one placement of `torch.compile` in a new copy of the model, and measure it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcready.dynamic.worker.agreement import case_calls, differs, judge
 from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage, weighted
+from tcready.dynamic.worker.coverage import coverage, weight_by_case
 from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
@@ -22,7 +22,7 @@ from tcready.dynamic.worker.outcome import Outcome, Unequal
 from tcready.dynamic.worker.parity import compare, tensors_in
 from tcready.dynamic.worker.random_calls import calls_of, compare_compiled, is_troubled, reached_limit
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import executed, restored
+from tcready.dynamic.worker.torch_internals.placement import execute, restored
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
@@ -31,54 +31,54 @@ from tcready.schema.run import Coverage
 from torch import nn
 
 WARM_CALLS = 3
-"""Calls over which a warm call's time is the median, if they are quick."""
+"""The number of calls over which the time of a warm call is the median, if they are quick."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What eager code gives, by case."""
+    """The results of eager code, by case."""
 
     outcomes: Sequence[Outcome] | None
-    """None where nothing can be compared: eager differs from itself, or gives no tensor."""
+    """None if nothing can be compared: eager runs differ, or return no tensor."""
     steps: Sequence[gradients.Trained] = ()
-    """In training, where there is something to train."""
+    """In training, if there is something to train."""
 
 
 @dataclass
 class Measured:
-    """What executing one placement came to, over all cases."""
+    """The result of executing one placement, over all cases."""
 
     error: str | None = None
-    """What the lines, or a call after them, raised."""
+    """The exception of the lines, or of a call after them."""
     difference: str | None = None
-    """How an output differs from eager."""
+    """The difference between an output and that of eager."""
     compared: bool = False
     graphs: int = 0
     recompiles: int = 0
     identical: int = 0
-    """Functions compiled again in the third of three calls with the same inputs."""
+    """The number of functions that were recompiled in the third of three calls with the same inputs."""
     limit: bool = False
-    """Whether a function reached the recompile limit."""
+    """True if a function reached the recompile limit."""
     sites: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Where it broke, and why."""
+    """The places of breaks, with their reasons."""
     compile_seconds: float = 0.0
     steady_seconds: float = 0.0
     coverage: Coverage | None = None
     modules: tuple[ModuleShare, ...] = ()
-    """The module tree with what was captured where."""
+    """The module tree with the captured operations of each module."""
     called: Mapping[str, int] = field(default_factory=dict)
     """Operations in graphs, by the module that called the graph."""
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
     draws_to_limit: bool = False
-    """Whether calls in which only random numbers differ compile again until the limit."""
+    """True if calls in which only random numbers differ are recompiled up to the limit."""
     unequal_random: list[Unequal] = field(default_factory=list)
     step_error: str | None = None
-    """What a training step through AOTAutograd raised."""
+    """The exception of a training step through AOTAutograd."""
 
     @property
     def against(self) -> str | None:
-        """Why it is out; None if it works."""
+        """Return why the placement is rejected; None if it works."""
         if self.error is not None:
             return f"raised: {narrate.ADDRESS.sub('', self.error)}"
         if self.step_error is not None:
@@ -93,9 +93,9 @@ class Measured:
 
 
 def measure(context: Context, code: str, expected: Expected) -> Measured:
-    """Execute `code` over a fresh model and call it three times with the inputs of each case.
+    """Execute `code` on a new model and call it three times with the inputs of each case.
 
-    The backend is the counting one: graphs run as eager code does. What is raised is part of the answer.
+    The backend is the counting one: graphs run like eager code. Exceptions are part of the result.
     """
     found = Measured()
     unequal: list[tuple[Case, Outcome, Outcome]] = []
@@ -107,7 +107,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
             with fresh(context) as model:
                 backend = CountingBackend(model, context.work.options.device)
                 keys = keys_of(model)
-                placed = executed(code, model, backend)
+                placed = execute(code, model, backend)
                 found.keys = changed_keys(keys, placed)
                 with backend.adopting():
                     other = _case(context, case, model, placed, backend, found)
@@ -123,11 +123,13 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
         for case, one, other in unequal:
             if (
                 found.difference is None
-                and not (agrees := judge(context, one, other, case_calls(context, case, _placing(code)))).ok
+                and not (
+                    agrees := judge(context, one, other, case_calls(context, case, _make_placing(code)))
+                ).ok
             ):
                 found.difference = agrees.text + case.label
         for each in found.unequal_random:
-            agrees = judge(context, each.eager, each.compiled, calls_of(context, each, _placing(code)))
+            agrees = judge(context, each.eager, each.compiled, calls_of(context, each, _make_placing(code)))
             if not agrees.ok:
                 found.difference = found.difference or agrees.text + each.case.label
     except Exception as error:
@@ -135,7 +137,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
         return found
     finally:
         dynamo.reset()
-    found.coverage = weighted(coverage(counts, context.work.options.device), by_case)
+    found.coverage = weight_by_case(coverage(counts, context.work.options.device), by_case)
     found.modules = module_tree(model, counts, context.names, True)
     found.called = counts.called
     return found
@@ -143,7 +145,8 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
 
 @contextlib.contextmanager
 def fresh(context: Context) -> Iterator[Any]:
-    """A model just built, with nothing compiled; what lines of a plan change beside it is put back."""
+    """Yield a newly built model, with nothing compiled. Changes that lines of a plan make beside it are undone
+    afterwards."""
     dynamo.reset()
     model = context.build()
     classes = [type(module) for module in model.modules()] if isinstance(model, nn.Module) else []
@@ -159,7 +162,7 @@ def _case(
     backend: CountingBackend,
     found: Measured,
 ) -> Outcome:
-    """Three calls, and more that are timed; what the first gave and left."""
+    """Make three calls, and more that are timed. Return the outcome of the first."""
     cold, second, warm = Record(), Record(), Record()
     started = time.perf_counter()
     observed = ObservedCall(context, model, placed)
@@ -177,13 +180,15 @@ def _case(
     steady = steady_seconds(context, placed, case)
     time_again(context, placed, case, backend)
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
-    found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
-    found.identical += sum(1 for event in warm.recompiles if event.kept)
+    found.recompiles += sum(
+        1 for record in (cold, second, warm) for event in record.recompiles if event.recompiled
+    )
+    found.identical += sum(1 for event in warm.recompiles if event.recompiled)
     found.limit = found.limit or any(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )
     if context.raised_for_values:  # so may this
-        call(context, placed, other_values.varied(case), backend.adopting())
+        call(context, placed, other_values.vary_values(case), backend.adopting())
     for site in narrate.break_sites(cold, context.names, case.name):
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)
@@ -191,13 +196,13 @@ def _case(
     return outcome
 
 
-def _placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
-    """What executes the lines of a placement over a model; by default its graphs run as eager code does."""
-    return lambda model: executed(code, model, backend)
+def _make_placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
+    """Return a function that executes the lines of a placement on a model; by default its graphs run like eager code."""
+    return lambda model: execute(code, model, backend)
 
 
 def steady_seconds(context: Context, function: Any, case: Case) -> float:
-    """Of a warm call, the median of several if they are quick."""
+    """Return the seconds of a warm call, the median of several if they are quick."""
     spent: list[float] = []
     while len(spent) < WARM_CALLS and sum(spent) < QUICK:
         settle(context)
@@ -209,36 +214,36 @@ def steady_seconds(context: Context, function: Any, case: Case) -> float:
 
 
 def _step(context: Context, code: str, case: Case, expected: gradients.Trained, found: Measured) -> None:
-    """Gradients and buffers of one training step, beside those of eager.
+    """Compare gradients and buffers of one training step with those of eager code.
 
-    The step goes through AOTAutograd. Where that draws other random numbers than eager code, the gradients that are
-    compared are those of the graphs as they were captured.
+    The step goes through AOTAutograd. If that draws other random numbers than eager code, the gradients of the
+    captured graphs are compared instead.
     """
-    placing = _placing(code, gradients.THROUGH_AOT)
+    placing = _make_placing(code, gradients.THROUGH_AOT)
     try:
-        actual = _trained(context, placing, case, expected)
+        actual = _train(context, placing, case, expected)
     except Exception as error:
         found.step_error = one_line(dynamo.inner_error(error), context.work.root)
         return
     if actual.random and compare(expected.output, actual.output).difference:
-        placing = _placing(code)
-        actual = _trained(context, placing, case, expected)
+        placing = _make_placing(code)
+        actual = _train(context, placing, case, expected)
     found.compared = found.compared or any(each is not None for each in expected.gradients.values())
     agrees = gradients.judge_step(context, case, expected, actual, placing)
     if agrees.verdict == "mistake":
         found.difference = f"{agrees.text}{case.label}"
 
 
-def _trained(
+def _train(
     context: Context, placing: Callable[[Any], Callable[..., Any]], case: Case, expected: gradients.Trained
 ) -> gradients.Trained:
-    """The step of a fresh model that is compiled so."""
+    """Return the step of a new model that is compiled in this way."""
     with fresh(context) as model:
         return gradients.train(context, model, placing(model), case, expected.loss)
 
 
 def changed_keys(before: Mapping[str, int], placed: Any) -> tuple[str, ...]:
-    """Keys under which eager code would no longer find its parameters, as `old -> new`."""
+    """Return keys under which eager code would no longer find its parameters, as `old -> new`."""
     after = keys_of(placed)
     named = {tensor: key for key, tensor in before.items()}
     renamed = {key: named[tensor] for key, tensor in after.items() if key not in before and tensor in named}
@@ -247,7 +252,7 @@ def changed_keys(before: Mapping[str, int], placed: Any) -> tuple[str, ...]:
 
 
 def keys_of(model: Any) -> dict[str, int]:
-    """Each key of the state_dict with the identity of its tensor."""
+    """Return each key of the state_dict with the identity of its tensor."""
     if not isinstance(model, nn.Module):
         return {}
     return {key: id(value) for key, value in model.state_dict(keep_vars=True).items()}

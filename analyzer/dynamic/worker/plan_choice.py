@@ -1,4 +1,4 @@
-"""Which of the placements that were measured serves best. Pure; torch is not loaded."""
+"""Choose the best of the measured placements. Pure; torch is not loaded."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tcready.schema.words import PLACEMENT_WORDS
 
 SAME = 1e-6
 NEAR = 0.01
-"""Shares of operations this close count as equal."""
+"""Shares of operations that differ by less than this count as equal."""
 NEAR_TIME = 0.05
-"""Shares of time this close count as equal: they differ by as much from run to run."""
+"""Shares of time that differ by less than this count as equal: they vary by as much between runs."""
 FASTER = 1.05
-"""How many times the seconds of another placement's call one must take to count as slower."""
+"""The ratio of call times from which a placement counts as slower."""
 LEAST_ROUNDS = 3
-"""Rounds below which times say nothing."""
+"""With fewer rounds, times are not compared."""
 HOT = 0.8
 """The share of the time that the smallest placement holds."""
 SETTING = "torch._dynamo.config."
-"""How a line of code begins that makes a setting."""
+"""Prefix of a line of code that changes a setting."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +32,26 @@ class SteadyTimes:
     rounds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """By the code of a placement: seconds of one call in each round."""
     missing: str = ""
-    """Why some or all have none."""
+    """The reason why some or all have none."""
 
     def median(self, placement: Placement) -> float | None:
-        """None if there are too few rounds."""
+        """Return the median; None if there are too few rounds."""
         rounds = self.rounds.get(placement.code, ())
         return statistics.median(rounds) if len(rounds) >= LEAST_ROUNDS else None
 
     def ratios(self, one: Placement, other: Placement) -> list[float]:
-        """How many times the seconds of `other` the call of `one` took, round by round; empty if there are too few."""
+        """Return the ratio of the seconds of `one` to those of `other`, round by round; empty if there are too few."""
         ours, theirs = (self.rounds.get(item.code, ()) for item in (one, other))
         found = [mine / its for mine, its in zip(ours, theirs, strict=False)]
         return found if len(found) >= LEAST_ROUNDS else []
 
     def is_faster(self, one: Placement, other: Placement) -> bool:
-        """Whether `one` is faster by more than 5 % in each round."""
+        """Return whether `one` is faster by more than 5 % in each round."""
         ratios = self.ratios(other, one)
         return bool(ratios) and min(ratios) > FASTER
 
     def is_slower(self, one: Placement, other: Placement) -> bool:
-        """Whether `one` is slower by more than 5 % in the median of the rounds."""
+        """Return whether `one` is slower by more than 5 % in the median of the rounds."""
         ratios = self.ratios(one, other)
         return bool(ratios) and statistics.median(ratios) > FASTER
 
@@ -62,27 +62,27 @@ class Choice:
 
     placement: Placement
     reason: str
-    """What it captures, beside others."""
+    """The captured parts, compared with other placements."""
     chosen_by: str
-    """By what it was chosen among those that capture alike."""
+    """The criterion that chose among placements that capture the same."""
 
 
-def chosen(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
-    """The recommended placement; None if none is sound and has an operation in a graph.
+def choose(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
+    """Return the recommended placement; None if none is sound and has an operation in a graph.
 
-    Of those that capture most, the simplest, unless another one is faster in each round; but the whole model rather than
-    a placement that is slower. Seconds of compiling decide nothing.
+    Of those that capture most, the simplest, unless another one is faster in each round; but the whole model rather
+    than a placement that is slower. Compile times do not matter.
     """
     times = times or SteadyTimes()
     sound = _sound(placements)
     if not sound:
         return None
-    alike = _alike(sound)
+    alike = _most_captured(sound)
     best = alike[0]
     for item in alike[1:]:
         if times.is_faster(item, best):
             best = item
-    whole = _whole(sound)
+    whole = _whole_model(sound)
     if whole is not None and times.is_slower(best, whole):
         best = whole
     out = [item for item in placements if not item.sound]
@@ -90,12 +90,12 @@ def chosen(placements: Sequence[Placement], times: SteadyTimes | None = None) ->
 
 
 def worth_timing(placements: Sequence[Placement]) -> list[Placement]:
-    """Those between which steady times decide: none, or at least two with different code."""
+    """Return the placements between which steady times decide: none, or at least two with different code."""
     sound = _sound(placements)
     if not sound:
         return []
-    whole = _whole(sound)
-    found = {item.code: item for item in [*_alike(sound), *([whole] if whole is not None else [])]}
+    whole = _whole_model(sound)
+    found = {item.code: item for item in [*_most_captured(sound), *([whole] if whole is not None else [])]}
     return [*found.values()] if len(found) > 1 else []
 
 
@@ -103,27 +103,28 @@ def _sound(placements: Sequence[Placement]) -> list[Placement]:
     return [item for item in placements if item.sound and item.share]
 
 
-def _whole(sound: Sequence[Placement]) -> Placement | None:
-    """The whole model, in its simplest form."""
+def _whole_model(sound: Sequence[Placement]) -> Placement | None:
+    """Return the whole model in its simplest form."""
     return next((item for item in sound if item.name == "whole"), None)
 
 
-def _alike(sound: Sequence[Placement]) -> list[Placement]:
-    """Those that capture the most operations and time, the simplest first: they are tried in that order."""
+def _most_captured(sound: Sequence[Placement]) -> list[Placement]:
+    """The placements that capture the most operations and time, the simplest first: they are tried in that order."""
     near = _near(sound)
     best_time = max(_time(item, near) for item in near)
     return [item for item in near if _time(item, near) >= best_time - NEAR_TIME]
 
 
 def _near(sound: Sequence[Placement]) -> list[Placement]:
-    """Those that capture the most operations. Never less than what compiling the whole model captures."""
+    """Return those that capture the most operations. Never less than compiling the whole model captures."""
     most = max(item.share or 0.0 for item in sound)
     least = max((item.share or 0.0 for item in sound if item.name == "whole"), default=0.0)
     return [item for item in sound if (item.share or 0.0) >= max(most - NEAR, least)]
 
 
 def _time(placement: Placement, others: Sequence[Placement]) -> float:
-    """Its share of the time. As many operations in graphs are the same ones: what their times differ by is noise."""
+    """Return the share of the time of a placement. If placements have equally many operations in graphs, these are the
+    same operations, and differences between their times are noise."""
     same = [item for item in others if abs((item.share or 0.0) - (placement.share or 0.0)) < SAME]
     return statistics.median(item.time_share or 0.0 for item in same)
 
@@ -179,7 +180,7 @@ def _chosen_by(
 
 
 def _shortly(placement: Placement) -> str:
-    """Its code, if that is one line."""
+    """Return the code of a placement if it is one line."""
     first, *more = placement.code.splitlines()
     return _words(placement) if more else first.partition("  #")[0]
 
@@ -189,12 +190,12 @@ def _words(placement: Placement) -> str:
 
 
 def _has_settings(placement: Placement) -> bool:
-    """Whether its lines set more than what is compiled."""
+    """Return whether the lines of a placement set more than what is compiled."""
     return SETTING in placement.code or "recompile_limit=" in placement.code
 
 
 def quickest(placements: Sequence[Placement]) -> Placement | None:
-    """The quickest to compile among those within 0.05 of the best share of time."""
+    """Return the placement that compiles fastest among those within 0.05 of the best share of time."""
     timed = [item for item in placements if item.sound and item.share and item.time_share is not None]
     best = max((item.time_share or 0.0 for item in timed), default=0.0)
     return min(
@@ -205,7 +206,7 @@ def quickest(placements: Sequence[Placement]) -> Placement | None:
 
 
 def smallest_of(proved: Sequence[RegionTrial]) -> list[RegionTrial]:
-    """Of regions that lie in none of each other, those with the fewest operations that hold 80 % of the time."""
+    """The regions with the fewest operations that hold 80 % of the time: one region, or the largest ones together."""
     options = [[trial] for trial in proved if (trial.time_share or 0.0) >= HOT]
     parts = sorted(
         (trial for trial in proved if trial.name), key=lambda trial: trial.time_share or 0.0, reverse=True

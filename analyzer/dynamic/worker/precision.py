@@ -33,26 +33,26 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 kernels add in a different order. PyTorch's benchmark runner (`benchmarks/dynamo/torchbench.py`) uses these tolerances
 for float32."""
 LOW_PRECISION = (1e-2, 2e-2)
-"""For every other floating dtype. This is the loosest tolerance of that runner: between fused operations Inductor
-keeps float32, while eager code rounds."""
+"""For every other floating dtype. This is the loosest tolerance of that runner: between fused operations Inductor keeps
+float32, while eager code rounds."""
 
 
 SMALL = 1 << 28
 """A float64 copy of up to this many bytes is allowed even if it takes more than twice the memory of the model."""
-KEPT_VALUES = 1 << 26
+MAX_VALUES_OF_EVERY_CALL = 1 << 26
 """All repeated calls are kept if one call returns at most this many values; otherwise only the last call is."""
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How calls are repeated."""
+    """The number and the kind of repeated calls."""
 
     number: int = 1
     in_a_row: bool = False
-    """Whether each call gets the inputs as the previous one left them, like a growing cache; else each gets a fresh
+    """True if each call gets the inputs as the previous one left them, like a growing cache; else each gets a fresh
     copy."""
     after: bool = False
-    """Whether the arguments and the model's buffers after a call are part of its outcome."""
+    """True if the arguments and the model's buffers after a call are part of its outcome."""
 
 
 ONE_CALL = Repeats()
@@ -63,15 +63,15 @@ class Called:
     """The result of one or more calls."""
 
     outcome: Outcome
-    """The outcome of all calls; of the last one only, if a call returns more than KEPT_VALUES values."""
+    """The outcome of all calls; of the last one only, if a call returns more than MAX_VALUES_OF_EVERY_CALL values."""
     loss: Loss | None
-    """The loss that the backward started from; None if there was no backward."""
+    """The loss from which the backward started; None if there was no backward."""
     draws: bool
-    """Whether a call drew random numbers."""
+    """True if a call drew random numbers."""
     random: tuple[Generators, ...]
     """The states of the random number generators after each call."""
     wrote: bool = False
-    """Whether a call changed its arguments."""
+    """True if a call changed its arguments."""
     gradients: int = 0
     """The number of gradients of one call."""
 
@@ -121,7 +121,7 @@ def called(
             buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
             own += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
             shape = [*shape, *others]
-        each = each and (number > 1 or _values(own) <= KEPT_VALUES)
+        each = each and (number > 1 or _values(own) <= MAX_VALUES_OF_EVERY_CALL)
         if each:
             named += [(f"{label} of call {number}", leaf) for label, leaf in own]
             structure += shape
@@ -192,8 +192,8 @@ def called_eagerly(context: Context, build: Callable[[], Any], case: Case, how: 
 
 
 def _round_otherwise(tensor: torch.Tensor, seed: int) -> None:
-    """Change each value in place by one rounding, up or down. Whole numbers stay, since they may be a mask or an
-    index."""
+    """Change each value in place by one rounding, up or down. Whole numbers do not change, since they may be a mask or
+    an index."""
     if not tensor.is_floating_point():
         return
     generator = torch.Generator(tensor.device).manual_seed(seed)
@@ -230,21 +230,21 @@ def case_in(case: Case, dtype: torch.dtype) -> Case:
         return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
     copies = {id(tensor): wide(tensor) for tensor in tensors}
-    for sharing in _sharing(tensors):
+    for sharing in _memory_groups(tensors):
         copies |= zip(map(id, sharing), _views_in(sharing, dtype), strict=True)
     args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
 
 
 def wide_of(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
-    """The dtype for a floating or complex tensor: `dtype`, or the complex dtype that corresponds to it."""
+    """Return the dtype for a floating or complex tensor: `dtype`, or the complex dtype that corresponds to it."""
     if not tensor.is_complex():
         return dtype
     return torch.complex128 if dtype == torch.float64 else torch.complex64
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Every tensor in a value, each once; of a module its parameters, its buffers and those in its attributes."""
+    """Return every tensor in a value, each once; for a module its parameters, its buffers and those in its attributes."""
     found: dict[int, torch.Tensor] = {}
 
     def add(tensor: torch.Tensor) -> None:
@@ -263,7 +263,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def bytes_of(model: Any) -> int:
-    """Memory of the parameters, buffers and tensors in attributes of a model; 0 of a function."""
+    """Return the memory of the parameters, buffers and tensors in attributes of a model; 0 for a function."""
     owner = getattr(model, "__self__", model)
     return _bytes(tensors_of(owner)) if isinstance(owner, nn.Module) else 0
 
@@ -375,7 +375,7 @@ def wide_dtype(
 
 
 def computed_in(context: Context, dtypes: Collection[torch.dtype]) -> torch.dtype:
-    """The least precise dtype of a model, its inputs and autocast."""
+    """Return the least precise dtype of a model, its inputs and autocast."""
     autocast = context.work.options.autocast
     every = {*dtypes, dtype_of(autocast)} if autocast else {*dtypes}
     return max(every or {torch.float32}, key=eps_of)
@@ -392,8 +392,8 @@ def moved_by_rounding(tensors: Sequence[torch.Tensor], seed: int) -> None:
             _round_otherwise(tensor, seed * len(tensors) + number)
 
 
-def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Groups of tensors of one dtype that share memory: a write to one is visible in the others."""
+def _memory_groups(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Return groups of tensors of one dtype that share memory: a write to one is visible in the others."""
     found: dict[tuple[int, torch.dtype], dict[int, torch.Tensor]] = {}
     for tensor in tensors:
         if tensor.layout == torch.strided and tensor.is_floating_point() and not tensor.requires_grad:
@@ -419,8 +419,7 @@ def created_in_float64() -> contextlib.AbstractContextManager[None]:
 
 
 def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:
-    """The tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up at the
-    end.
+    """The tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up at the end.
 
     `exact`: whether the error of eager code is known from float64. If not, TF32 counts as one of these dtypes.
     """
@@ -438,7 +437,7 @@ def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = T
 
 
 def _uses_tf32(context: Context, model: Any) -> bool:
-    """Whether float32 products may be computed in TF32. On CUDA, convolutions do so by default."""
+    """Return whether float32 products may be computed in TF32. On CUDA, convolutions do so by default."""
     if torch.device(context.work.options.device).type != "cuda":
         return False
     if torch.get_float32_matmul_precision() != "highest":

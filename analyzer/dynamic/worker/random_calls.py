@@ -1,7 +1,7 @@
-"""Calls with the same inputs between which random generators run on: every other call of a run starts from one seed.
+"""Make calls with the same inputs without resetting random generators: all other calls of a run start from one seed.
 
-Code that draws with Python's or NumPy's generators may compile again for each number, or keep the numbers of its first
-call. Neither shows in calls that draw the same.
+Code that draws with Python's or NumPy's generators may be recompiled for each number, or keep the numbers of its
+first call. Neither shows in calls that draw the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tcready.dynamic.worker.calling import CALLS, call, seed_generators
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.outcome import Outcome, Unequal, joined
+from tcready.dynamic.worker.outcome import Outcome, Unequal, join_outcomes
 from tcready.dynamic.worker.parity import outcome_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -24,18 +24,18 @@ from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events.record import RECOMPILE_LIMIT, Record
 
 COMPARED = 5
-"""Calls that are compared; the first draws what every other call of the run draws."""
+"""The number of calls that are compared; the first draws what every other call of the run draws."""
 OFTEN = 3
-"""If so many of the others compile again, calls go on until the limit shows, or until `FURTHER` calls were made."""
+"""If that many of the others recompile, calls continue until the limit is reached, or until `FURTHER` calls were made."""
 FURTHER = 16
 
 
 def may_vary(context: Context, eager: Generators, compiled: Generators) -> bool:
-    """Whether calls that draw other numbers may compile again or give something else, by what an eager and a compiled
-    call left of the generators.
+    """Return whether calls that draw other numbers may recompile or return something else, judging by the generator
+    states after an eager and a compiled call.
 
-    What is drawn by operations of one graph is drawn anew in each call. Python's and NumPy's numbers are not, nor is
-    what compiled code does not draw, and behind a break any number may be a constant.
+    Numbers that operations of one graph draw are drawn again in each call. Python's and NumPy's numbers are not, nor
+    are numbers that compiled code does not draw, and after a break any number may be a constant.
     """
     seed_generators()
     seeded = Generators.now()
@@ -45,14 +45,14 @@ def may_vary(context: Context, eager: Generators, compiled: Generators) -> bool:
 
 
 def graphs_ended(context: Context) -> bool:
-    """Whether Dynamo ended a graph, or skipped a frame with tensor operations, in the calls so far."""
+    """Return whether Dynamo ended a graph, or skipped a frame with tensor operations, in the calls so far."""
     seen = context.journal.observation
     return bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
 
 
 def eager_outputs(context: Context, case: Case) -> tuple[Outcome, ...]:
-    """What calls of a fresh model give. It is called as often before as the compiled model is. Raises what a call
-    raises."""
+    """Return the outputs of calls of a new model. It is called as often before as the compiled model is. Raises what a
+    call raises."""
     with torch.compiler.set_stance("force_eager"):
         model = context.build()
         for _ in CALLS:
@@ -67,7 +67,7 @@ def compare_compiled(
     expected: Sequence[Outcome],
     watching: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> tuple[Record, Unequal | None]:
-    """Call what is compiled as eager code was. What Dynamo did meanwhile, and the outputs that are not equal.
+    """Make the same calls of the compiled function. Return Dynamo's record of them, and the outputs that are not equal.
 
     Raises what a call raises.
     """
@@ -93,16 +93,17 @@ def compare_compiled(
     if not unequal:
         return record, None
     numbers = tuple(unequal)
-    return record, Unequal(case, numbers, _joined(numbers, expected), joined(_named(unequal)))
+    return record, Unequal(case, numbers, _joined(numbers, expected), join_outcomes(_named(unequal)))
 
 
 def reached_limit(record: Record) -> bool:
-    """Whether Dynamo gave a function up for having been compiled too often."""
+    """Return whether Dynamo stopped compiling a function because it was compiled too often."""
     return any(event.gb_type == RECOMPILE_LIMIT for event in record.skips)
 
 
 def is_troubled(context: Context, case: Case) -> bool:
-    """Whether the model as it is compiles again for other random numbers, or gives something else than eager code."""
+    """Return whether the unmodified model recompiles for other random numbers, or returns something else than eager
+    code."""
     return case.label in context.eager_random and (
         bool(context.unequal_random)
         or any(event.on_other_numbers for event in context.journal.observation.recompiles)
@@ -112,8 +113,8 @@ def is_troubled(context: Context, case: Case) -> bool:
 def calls_of(
     context: Context, unequal: Unequal, compiled: Callable[[Any], Callable[..., Any]] | None = None
 ) -> Calls:
-    """The calls of which outputs are not equal, in a form that can be repeated. `compiled` compiles the model; by
-    default it is compiled as in the stage `capture`."""
+    """Return the calls with unequal outputs, in a form that can be repeated. `compiled` compiles the model; by default
+    it is compiled as in the stage `capture`."""
 
     def outputs(function: Any, case: Case) -> Outcome:
         made = tuple(_outputs(context, function, case, range(max(unequal.numbers) + 1)))
@@ -128,7 +129,7 @@ def repeated_calls(
     outputs: Callable[[Any, Case], Outcome],
     compiled: Callable[[Any], Callable[..., Any]] | None = None,
 ) -> Calls:
-    """Calls that lead up to unequal outputs, and then what `outputs` gives for a function and a case."""
+    """Make the calls that lead up to unequal outputs, and return the result of `outputs` for a function and a case."""
 
     def compiling(model: Any) -> Callable[..., Any]:
         found: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
@@ -155,21 +156,22 @@ def _outputs(
     numbers: Iterable[int],
     watchers: Callable[[], Iterable[contextlib.AbstractContextManager[Any]]] = tuple,
 ) -> Iterator[Outcome]:
-    """What each call gives, as copies: later calls may write to it. The generators are seeded for call 0 alone."""
+    """Return the output of each call as copies, because later calls may write to it. The generators are seeded only for
+    call 0."""
     for number in numbers:
         output = call(context, function, case, *watchers(), seed=number == 0)
         yield copied(output)
 
 
 def copied(output: Any) -> Outcome:
-    """An output as it is now, whatever later calls write to it."""
+    """Return a copy of an output, which later calls cannot change."""
     return outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
 
 
 def _joined(numbers: Sequence[int], outputs: Sequence[Outcome]) -> Outcome:
-    return joined(_named({number: outputs[number] for number in numbers}))
+    return join_outcomes(_named({number: outputs[number] for number in numbers}))
 
 
 def _named(outputs: dict[int, Outcome]) -> dict[str, Outcome]:
-    """By what is put behind the name of an output."""
+    """Return outputs by the suffix of their name."""
     return {f" of call {number + 1}": output for number, output in outputs.items()}

@@ -1,4 +1,4 @@
-"""What the code of a function names of this process, modules and tensors, and how a run leaves them as they were."""
+"""Find the modules and tensors of this process that the code of a function names, and restore them after a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torch import nn
 
 @contextlib.contextmanager
 def put_back(value: Any) -> Iterator[None]:
-    """Afterwards modules and tensors that the function `value` names have their values, gradients, flags and attributes
-    again. A module that is checked itself is copied, and nothing is done for it.
+    """Restore values, gradients, flags and attributes of modules and tensors that the function `value` names. A
+    module that is checked itself is copied, so nothing is done for it.
 
-    Attributes are put back as they were bound; a list that was changed in place stays changed.
+    Attributes are bound to their previous values; a list that was changed in place is not restored.
     """
-    found = _reached(value)
+    found = _iter_reached(value)
     modules = {id(part): part for each in found if isinstance(each, nn.Module) for part in each.modules()}
     attributes = [(module, dict(vars(module))) for module in modules.values()]
     registered = [
@@ -69,8 +69,9 @@ def _restore(tensor: torch.Tensor, before: torch.Tensor) -> None:
             tensor.copy_(before)
 
 
-def _reached(value: Any) -> list[Any]:
-    """Modules and tensors that functions name: in closures, globals, defaults, partials, and what those hold."""
+def _iter_reached(value: Any) -> list[Any]:
+    """Yield modules and tensors that functions name: in closures, globals, defaults, partials, and in the values of
+    these."""
     found: list[Any] = []
     seen: dict[int, Any] = {}
     waiting = _not_copied(value)
@@ -82,22 +83,22 @@ def _reached(value: Any) -> list[Any]:
         if isinstance(each, (nn.Module, torch.Tensor)):
             found.append(each)
         else:
-            waiting += _named(each)
+            waiting += _iter_named(each)
     return found
 
 
 def _not_copied(value: Any) -> list[Any]:
-    """What the object that is checked holds, without modules that are copied for the run."""
+    """Yield the contents of the checked object, without modules that are copied for the run."""
     if isinstance(value, functools.partial):
         leaves = pytree.tree_leaves((value.args, value.keywords))
         return [*_not_copied(value.func), *(leaf for leaf in leaves if not isinstance(leaf, nn.Module))]
     if isinstance(value, nn.Module) or isinstance(getattr(value, "__self__", None), nn.Module):
         return []
-    return _named(value)
+    return _iter_named(value)
 
 
-def _named(value: Any) -> list[Any]:
-    """What one function, partial, method, container or object of the user's holds."""
+def _iter_named(value: Any) -> list[Any]:
+    """Yield the values in one function, partial, method, container or user object."""
     if isinstance(value, functools.partial):
         return [value.func, *pytree.tree_leaves((value.args, value.keywords))]
     if inspect.ismethod(value):
@@ -107,7 +108,7 @@ def _named(value: Any) -> list[Any]:
             return [value.__wrapped__] if hasattr(value, "__wrapped__") else []
         names = set(_names(value.__code__))
         cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
-        used = [kept for name, kept in value.__globals__.items() if name in names]
+        used = [global_value for name, global_value in value.__globals__.items() if name in names]
         defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         return [*cells, *used, *defaults, *([value.__wrapped__] if hasattr(value, "__wrapped__") else [])]
     if isinstance(value, (list, tuple, dict)):

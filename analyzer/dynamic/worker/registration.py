@@ -1,6 +1,6 @@
-"""The code that would register an operator or a function of others, written from one call that was observed.
+"""Write the code that would register a foreign operator or function, from one observed call.
 
-What one call cannot tell is a TODO that says so.
+Information that one call does not provide is marked with a TODO.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcready.dynamic.worker.torch_internals import operators, pytree
 from tcready.schema.run import ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
-"""What may be lacking."""
+"""Registrations that may be missing."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Parameter:
     name: str
     value: Any
     key: int | str
-    """How the call named it: its position, or its keyword."""
+    """The key of the argument in the call: its position, or its keyword."""
 
     @property
     def metas(self) -> tuple[Meta, ...]:
@@ -39,7 +39,8 @@ def _meta(value: torch.Tensor | Meta) -> Meta:
 
 
 def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
-    """Code that registers what is lacking; what the one observed call cannot tell is a TODO that says so."""
+    """Return code that registers what is missing. Information that the observed call does not provide is marked with a
+    TODO."""
     if not lacks:
         return ""
     call = seen.call
@@ -106,7 +107,8 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
 
 
 def observed_call(seen: Seen, lacks: Sequence[str]) -> ObservedCall | None:
-    """What a fake kernel of an operator can be written from; None if it has one, or gave anything but tensors."""
+    """Return the call from which a fake kernel of an operator can be written; None if it has one, or returned anything
+    but tensors."""
     call = seen.call
     if seen.operator is None or call is None or FAKE not in lacks:
         return None
@@ -128,7 +130,7 @@ def _tuple(names: Sequence[str]) -> str:
 
 
 def _parameters(seen: Seen, call: Observed) -> list[Parameter]:
-    """Named as the source names the arguments, where it does and the names are distinct."""
+    """Return parameters, named like the arguments in the source if these are names and distinct."""
     taken: set[str] = set()
     found: list[Parameter] = []
     given: list[tuple[int | str, Any]] = [*enumerate(call.args), *call.kwargs.items()]
@@ -147,7 +149,7 @@ def _parameters(seen: Seen, call: Observed) -> list[Parameter]:
 
 
 def _annotation(value: Any) -> str:
-    """The type of a parameter, of those that torch.library.infer_schema takes."""
+    """Return the type of a parameter, as torch.library.infer_schema accepts it."""
     if value is None:
         return "torch.Tensor | None"
     if isinstance(value, (torch.Tensor, Meta)):
@@ -174,7 +176,7 @@ def _returned(result: Any) -> str:
 
 
 def _fake_body(parameters: Sequence[Parameter], call: Observed | None) -> list[str]:
-    """The lines of a fake kernel, by the one call that was observed."""
+    """Return the lines of a fake kernel, from the observed call."""
     if call is None:
         return ["    raise NotImplementedError  # TODO: no call was observed"]
     found = _results(parameters, call)
@@ -220,7 +222,7 @@ def _result(result: Meta, given: Sequence[tuple[str, Meta]]) -> ObservedResult:
 
 
 def _empty(result: ObservedResult, arguments: Sequence[ObservedArgument], device: str) -> tuple[str, str]:
-    """An empty tensor as the result was, and where its size and type come from."""
+    """Return an empty tensor like the result, and a comment where its size and type come from."""
     if result.like is not None:
         shape = f"the shape of {result.like}, and torch.{result.dtype}"
         return (
@@ -236,7 +238,7 @@ def _empty(result: ObservedResult, arguments: Sequence[ObservedArgument], device
 
 
 def _autograd(register: str, names: Sequence[str]) -> str:
-    """Both functions that a gradient needs; what they compute only the author knows."""
+    """Return both functions that a gradient needs; only the author knows what they compute."""
     return "\n".join(
         [
             "def setup_context(ctx, inputs, output):",

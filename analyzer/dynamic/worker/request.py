@@ -1,4 +1,4 @@
-"""What the launcher asks of the worker, and the state file through which the worker answers."""
+"""The requests of the launcher to the worker, and the state file in which the worker answers."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from tcready.schema.proof import ProofRequest
 from tcready.schema.words import STAGES, StageName, StageReason, TcreadyError
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
-"""Environment variables that would change what Dynamo does or says."""
+"""Environment variables that would change what Dynamo does or logs."""
 DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
-"""Those that a bench does not see either: they have torch write much more, which takes time."""
+"""Further variables that a bench does not see: they make torch write much more, which takes time."""
 LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST", "TCREADY_RUN"})
-"""Variables that nothing reads while torch is imported: a copy may have others than what it is a copy of."""
+"""Variables that nothing reads while torch is imported: a copy may have other values than its original."""
 LAUNCHER = "TCREADY_LAUNCHER"
-"""Environment variable with the process that a worker is to die with: its parent, if that still is who started it."""
+"""Environment variable with the process with which a worker must end: its parent, if that still is the process that
+started it."""
 POLL = 0.02
-"""Seconds between two looks for the next request."""
+"""Seconds between two checks for the next request."""
 LARGEST = 1 << 30
-"""Bytes of a file that a worker leaves; what is larger is none of its."""
+"""The most bytes of a file from a worker; a larger file is not one of its files."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
-"""Why a stage that was never begun did not run, in words and as a word, where nothing else is known."""
+"""The default reason, as text and as a code, for a stage that was never begun."""
 NOT_OURS = (OSError, ValueError, RecursionError, TcreadyError)
-"""What reading a file of a run raises into which somebody else wrote: the model knows where it is."""
+"""Exceptions from reading a file of a run to which other code wrote: the model knows its path."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Work:
-    """One run, as the worker gets it. `root` is absolute."""
+    """One run, as the worker receives it. `root` is absolute."""
 
     target: str
     options: RunOptions
@@ -48,45 +49,46 @@ class Work:
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
     python_path: tuple[str, ...] = ()
-    """PYTHONPATH's entries: the worker starts without them, so that they shadow nothing it needs."""
+    """The entries of PYTHONPATH: the worker starts without them, so that they hide nothing that it needs."""
     leave_out: tuple[str, ...] = ()
     """Named cases that ended an earlier worker of this run."""
     proof: ProofRequest | None = None
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
-    """What to measure, in place of the stages of a run."""
+    """The measurements to make, in place of the stages of a run."""
     waits: bool = False
-    """Whether the process imports torch and waits then for what it is to measure (`bench.process.wait`)."""
+    """True if the process imports torch and then waits for a request to measure (`bench.process.wait`)."""
     stays: bool = False
-    """Whether the process stays after its stages, to measure what it is asked for then (`bench.process.serve`)."""
+    """True if the process stays after its stages, to answer requests to measure (`bench.process.serve`)."""
     steps: int = 1
-    """Consecutive calls that the bench will time as one, if the process stays for it."""
+    """The number of consecutive calls that the bench will time as one, if the process stays for it."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What was established so far, and the stage under way (None once all is done)."""
+    """The results so far, and the current stage (None once all are done)."""
 
     doing: StageName | None
     note: str
     observation: Observation
     case: str | None = None
-    """The named case under way."""
+    """The named case of the current call."""
     cases: tuple[str, ...] = ()
     """The named cases of this worker."""
     settled: tuple[StageName, ...] = ()
-    """The stages that were ended or left out on purpose: of the others the observation only says that none began."""
+    """The stages that were ended or intentionally left out: for the others the observation only records that they did
+    not begin."""
     failed_cases: tuple[tuple[StageName, str], ...] = ()
-    """Stages that failed in a named case, and which it was."""
+    """Stages that failed in a named case, with the case."""
     done: int | None = None
-    """So many of `of` are done of what the note says, if that can be counted."""
+    """The number of finished items out of `of`, if the work in the note can be counted."""
     of: int | None = None
     ends: float | None = None
-    """When the budget is spent, by `time.monotonic`, while a stage that has one is under way."""
+    """When the budget is spent, by `time.monotonic`, during a stage that has one."""
     arm: str | None = None
-    """The arm of a bench whose code is under way."""
+    """The arm of a bench that is running, if any."""
     since: float | None = None
-    """Seconds from the start of the worker to that of the stage under way."""
+    """Seconds from the start of the worker to the start of the current stage."""
     news: str = ""
     """A first answer of a bench."""
 
@@ -96,33 +98,33 @@ class RankOperation:
     """One operation of a graph that a rank compiled."""
 
     text: str
-    """What it is and the shapes that it gives."""
+    """The operation and the shapes of its results."""
     place: Frame | None
     """The user's line behind it."""
     collective: bool = False
     inputs: tuple[int, ...] = ()
-    """The operations before it that it takes, by their places in the graph; what the graph is given is left out."""
+    """The earlier operations that it takes as inputs, by their index in the graph, without the graph's own inputs."""
 
 
 @dataclass(frozen=True)
 class RankGraph:
-    """One graph that a rank compiled; each rank leaves its own as lines of a file beside its state."""
+    """One graph that a rank compiled; each rank writes its own as lines of a file beside its state."""
 
     case: str | None
     operations: tuple[RankOperation, ...]
 
 
 def graphs_path(state_path: str) -> str:
-    """Where a rank leaves its graphs."""
+    """Return the path of the graphs of a rank."""
     return f"{state_path}.graphs"
 
 
 def read_graphs(path: str) -> tuple[RankGraph, ...]:
-    """The graphs in order, as far as they were written: a rank may have been killed in the middle of a line."""
+    """Return the graphs in order, as far as they were written: a rank may have been killed in the middle of a line."""
     found: list[RankGraph] = []
     with contextlib.suppress(*NOT_OURS):
         for line in contents(path, LARGEST)[0].splitlines():
-            found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  what came before a torn line stays
+            found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  lines before an incomplete one are used
     return tuple(found)
 
 
@@ -136,7 +138,8 @@ def read_work(path: str) -> Work:
 
 
 def read_state(path: str) -> State | None:
-    """None where the worker wrote nothing yet. Raises OSError, ValueError or TcreadyError for what no worker writes."""
+    """Return the state; None if the worker has written nothing yet. Raises OSError, ValueError or TcreadyError for
+    content that no worker writes."""
     try:
         return read_json(State, path)
     except FileNotFoundError:
@@ -144,15 +147,16 @@ def read_state(path: str) -> State | None:
 
 
 def read_json(kind: type[_T], path: str) -> _T:
-    """The value that `write_json` left there; the code that was run may have put anything else in its place.
+    """Return the value that `write_json` wrote; other code may have replaced the file.
 
-    Raises OSError (of a pipe too, which may never answer), ValueError, RecursionError, or TcreadyError if it is none.
+    Raises OSError (also for a pipe, which may never answer), ValueError, RecursionError, or TcreadyError if it is
+    invalid.
     """
     return from_json(kind, json.loads(contents(path, LARGEST)[0].decode("utf-8")))
 
 
 def next_request(kind: type[_T], room: Path, number: int) -> _T:
-    """Say in `room` that request `number` is answered, and wait for the one after it."""
+    """Report in `room` that request `number` is answered, and wait for the next one."""
     (room / f"done-{number}").touch()
     following = room / f"request-{number + 1}.json"
     while not following.exists():
@@ -161,12 +165,12 @@ def next_request(kind: type[_T], room: Path, number: int) -> _T:
 
 
 def write_json(path: str, value: object) -> None:
-    """Atomically: a reader sees the old file or the new one, never a part."""
+    """Write a value atomically: a reader sees the old file or the new one, never a part."""
     write_whole(path, json.dumps(as_json(value)).encode())
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Atomically, too."""
+    """Write bytes atomically."""
     partial = path + ".part"
     with open(partial, "wb") as file:
         file.write(data)
@@ -174,9 +178,9 @@ def write_whole(path: str, data: bytes) -> None:
 
 
 def ended_early(found: BenchAnswer, state: State | None, why: str, late: bool) -> BenchAnswer:
-    """What a process of a bench left, and `why` it did not do all.
+    """Return the answer of a bench process that ended early, with the reason `why`.
 
-    `late`: since its time was over. Else it ended by itself, and that is an error of the arm whose code was under way.
+    `late`: its time was over. Otherwise it ended by itself, and that is an error of the arm that was running.
     """
     arm = state.arm if state is not None and not late else None
     if arm is None:
@@ -189,5 +193,5 @@ def ended_early(found: BenchAnswer, state: State | None, why: str, late: bool) -
 
 
 def stages_after(done: dict[StageName, Stage], detail: str, reason: StageReason) -> tuple[Stage, ...]:
-    """All stages in order; those not in `done` are `not_run`, for `reason`, in words `detail`."""
+    """Return all stages in order; those not in `done` are `not_run` for `reason`, with the text `detail`."""
     return tuple(done.get(name, Stage(name, "not_run", detail, reason=reason)) for name in STAGES)

@@ -1,4 +1,4 @@
-"""What follows from the calls with other sizes: which setting to take, and the line to write, which a trial executed."""
+"""Derive advice from the calls with other sizes: which setting to use, and the line to write, which a trial executed."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from tcready.schema.run import InputDimension, ShapeAdvice, ShapeCall, ShapeTria
 from tcready.schema.words import ShapeCure, ShapeSetting
 
 SAME_SHARE = 0.01
-"""Captured shares that differ by no more count as equal."""
+"""Captured shares with at most this difference count as equal."""
 SAME_SECONDS = 0.5
-"""So do times of compiling that differ by no more than this part,"""
+"""Compile times with at most this relative difference count as equal,"""
 FEW_SECONDS = 0.5
-"""or by no more than this many seconds: each was measured once."""
+"""or with at most this difference in seconds: each was measured once."""
 SIMPLEST: tuple[ShapeSetting, ...] = (
     "default", "mark_dynamic", "dynamic=True", "dynamic_shapes", "dynamic=False", "pad",
 )  # fmt: skip
-"""Of settings that measured the same, the first of these is taken."""
+"""If settings measured the same, the first of these is used."""
 MULTIPLE = 8
-"""What sizes are padded to a multiple of."""
+"""Sizes are padded to a multiple of this."""
 
 
 def changed(trial: ShapeTrial) -> list[ShapeCall]:
-    """The calls with another size, or another case, that recompiled."""
+    """Return the calls with another size, or another case, that recompiled."""
     return [call for call in trial.calls if not call.identical and call.recompiled]
 
 
 def settles_never(trial: ShapeTrial) -> bool:
-    """Whether the identical call recompiled: then it is not the sizes that do it."""
+    """Return whether the identical call recompiled: then sizes are not the cause."""
     return any(call.identical and call.recompiled for call in trial.calls)
 
 
 def every_size(trial: ShapeTrial) -> bool:
-    """Whether each of several other sizes, 1 aside, was compiled anew, up to the recompile limit."""
+    """Return whether each of several other sizes, except 1, was compiled again, up to the recompile limit."""
     others = [call for call in trial.calls if call.size not in (None, 1)]
     gave_up = next((index for index, call in enumerate(others) if call.limit), len(others))
     before = others[:gave_up]
@@ -45,8 +45,8 @@ def every_size(trial: ShapeTrial) -> bool:
     )
 
 
-def ranked(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
-    """The sound trials, the best first: no setting that raised or gave other outputs than eager is among them."""
+def rank_trials(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
+    """Return the sound trials, the best first: without settings that raised or had other outputs than eager."""
     left = sorted((trial for trial in trials if trial.sound), key=lambda trial: SIMPLEST.index(trial.setting))
     found: list[ShapeTrial] = []
     while left:
@@ -57,7 +57,8 @@ def ranked(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
 
 
 def _best(trials: Sequence[ShapeTrial]) -> ShapeTrial:
-    """The highest captured share, then the fewest break sites, the fewest recompiles, the least time of compiling."""
+    """Order trials by the highest captured share, then the fewest break sites, the fewest recompiles, the least compile
+    time."""
     most = max(trial.share or 0.0 for trial in trials)
     left = [trial for trial in trials if (trial.share or 0.0) >= most - SAME_SHARE]
     fewest = min(trial.break_sites for trial in left)
@@ -77,13 +78,13 @@ def _weight(trial: ShapeTrial) -> int:
 
 
 def mark_code(dimensions: Sequence[InputDimension]) -> str:
-    """The statements that mark the dimensions dynamic, for before each call."""
+    """Return the statements that mark the dimensions dynamic, to run before each call."""
     return "\n".join(f"torch._dynamo.mark_dynamic({item.argument}, {item.dimension})" for item in dimensions)
 
 
 def spec_code(axis: str, dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str | None:
-    """Return the statements that compile with one variable for these dimensions, all others as they are in a call; None
-    if one is of a part of an argument. `ranks`: the number of dimensions of each argument."""
+    """Return the statements that compile with one variable for these dimensions, and all others as in a call; None if
+    one is in a part of an argument. `ranks`: the number of dimensions of each argument."""
     if not all(item.argument.isidentifier() for item in dimensions):
         return None
     name = axis if axis.isidentifier() else "size"
@@ -102,7 +103,7 @@ def spec_code(axis: str, dimensions: Sequence[InputDimension], ranks: Mapping[st
 
 
 def pad_code(dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str:
-    """The statements that pad each dimension with zeros. `ranks`: the number of dimensions of each argument."""
+    """Return the statements that pad each dimension with zeros. `ranks`: the number of dimensions of each argument."""
     return "\n".join(_padding(item, ranks[item.argument]) for item in dimensions)
 
 
@@ -115,17 +116,17 @@ def _padding(place: InputDimension, rank: int) -> str:
 
 
 def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
-    """What the trials of one axis (or of the cases) bear out. `limit` is the recompile limit, `size` the given one."""
-    order = ranked(trials)
-    cure, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
-    return ShapeAdvice(varied, cure, text, code, tuple(trial.setting for trial in order))
+    """The advice from the trials of one axis (or of the cases). `limit` is the recompile limit, `size` the given one."""
+    order = rank_trials(trials)
+    action, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
+    return ShapeAdvice(varied, action, text, code, tuple(trial.setting for trial in order))
 
 
-Cure = tuple[ShapeCure, str, str | None]
-"""What to do, why, and the line to write."""
+Advice = tuple[ShapeCure, str, str | None]
+"""The action, its reason, and the line to write."""
 
 
-def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Cure:
+def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Advice:
     by = {trial.setting: trial for trial in trials}
     usual = by["default"]
     if settles_never(usual):
@@ -137,7 +138,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
             None,
         )
     if not order:
-        text = f"no advice: the default {_befell(usual)}; no other setting is right for all sizes ({tried})"
+        text = f"no advice: the default {_describe_failure(usual)}; no other setting is right for all sizes ({tried})"
         return "unknown", text, None
     best = order[0]
     apart = "; a size of 1 is compiled apart" if any(call.size == 1 for call in changed(best)) else ""
@@ -159,17 +160,17 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
     return "dynamic=False", f"dynamic=False: {why}{fixed}", best.code
 
 
-def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Cure:
-    """Every size is compiled anew, whatever the setting: have few sizes."""
+def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Advice:
+    """Advise few sizes: every size is compiled again, with every setting."""
     usual, padded, marked = by["default"], by["pad"], by.get("mark_dynamic")
-    # The guards name where the tensor is first used; what makes its size a constant, only this error tells.
+    # The guards name the first use of the tensor; only this error names the code that makes its size a constant.
     place = next((call.place for call in marked.calls if call.error), None) if marked is not None else None
     at = f", a constant at {place.path}:{place.line}" if place is not None else ""
     text = f"every size is compiled anew{at}: "
     if best is padded:
         text += f"pad to a multiple of {MULTIPLE}, and mask what is added: {_reason(padded, usual)}"
     else:
-        did = _befell(padded) if not padded.sound else f"did not help: {_reason(best, padded)}"
+        did = _describe_failure(padded) if not padded.sound else f"did not help: {_reason(best, padded)}"
         text += f"have at most {limit} sizes (not run); padding to a multiple of {MULTIPLE} {did}"
     text += f" ({tried})"
     gave_up = next((call for call in usual.calls if call.limit), None)
@@ -180,10 +181,10 @@ def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tr
 
 
 def _reason(best: ShapeTrial, other: ShapeTrial) -> str:
-    """What puts the one before the other."""
+    """Return why the first trial is better than the other."""
     name = _name(other)
     if not other.sound:
-        return f"{name} {_befell(other)}"
+        return f"{name} {_describe_failure(other)}"
     one, two = best.share or 0.0, other.share or 0.0
     if abs(one - two) > SAME_SHARE:
         return f"captures {_percent(one)} of the operations, {name} {_percent(two)}"
@@ -202,8 +203,8 @@ def _name(trial: ShapeTrial) -> str:
     return {"default": "the default", "pad": "padding"}.get(trial.setting, trial.setting)
 
 
-def _befell(trial: ShapeTrial) -> str:
-    """Why a trial is not sound."""
+def _describe_failure(trial: ShapeTrial) -> str:
+    """Return why a trial is not sound."""
     for call in trial.calls:
         if call.error:
             return f"raised at {trial.at(call)}: {call.error}"
@@ -213,7 +214,7 @@ def _befell(trial: ShapeTrial) -> str:
 
 
 def _sizes(trials: Sequence[ShapeTrial], size: int | None) -> str:
-    """`batch 4, 5, 6, 1`, or the names of the cases."""
+    """Format sizes as `batch 4, 5, 6, 1`, or the names of the cases."""
     calls = max((trial.calls for trial in trials), key=len)
     if size is None:
         return ", ".join(call.label for call in calls if not call.identical)

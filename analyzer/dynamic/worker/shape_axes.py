@@ -1,4 +1,4 @@
-"""Which dimensions of the inputs may vary together, and inputs of another size."""
+"""Find the dimensions of the inputs that may vary together, and make inputs of another size."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.torch_internals import pytree
 
 IMAGE, SERIES, TABLE = 4, 3, 2
-"""Dimensions of a float input by which it is taken for images, for a series of vectors, or for vectors."""
+"""The numbers of dimensions of a float input that is assumed to be images, a series of vectors, or vectors."""
 
 Places = tuple[tuple[int, int], ...]
-"""Dimensions that are varied together: (number of the leaf among the inputs, dimension)."""
+"""Dimensions that are varied together: (index of the leaf among the inputs, dimension)."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor among the inputs: the number of its leaf, and how the caller would spell it."""
+    """A tensor among the inputs: the index of its leaf, and its name as the caller would write it."""
 
     leaf: int
     name: str
@@ -30,13 +30,13 @@ class Input:
 
     @property
     def counts(self) -> bool:
-        """Token ids, indices or a mask, and no features."""
+        """True if it holds token ids, indices or a mask instead of features."""
         return not self.tensor.is_floating_point() and not self.tensor.is_complex()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Dimensions of one size. `groups`: which of them go together, the likeliest first; the eager model decides."""
+    """Dimensions of one size. `groups`: which of them vary together, the most likely first; the eager model decides."""
 
     name: str
     size: int
@@ -46,7 +46,7 @@ class Candidate:
 
 
 def inputs_of(case: Case, names: Sequence[str]) -> list[Input]:
-    """The strided tensors with a dimension among the inputs; `names` are those of the positional parameters."""
+    """Return the strided tensors with a dimension among the inputs; `names` are those of the positional parameters."""
     found = []
     leaves, _ = pytree.tree_flatten_with_path((case.args, case.kwargs))
     for number, (path, leaf) in enumerate(leaves):
@@ -59,7 +59,7 @@ def inputs_of(case: Case, names: Sequence[str]) -> list[Input]:
 
 
 def parameter_names(model: Any) -> list[str]:
-    """The positional parameters of the target; none where its signature cannot be read."""
+    """Return the positional parameters of the target; none if its signature cannot be read."""
     function = model.forward if isinstance(model, torch.nn.Module) else model
     with contextlib.suppress(TypeError, ValueError):
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -68,11 +68,11 @@ def parameter_names(model: Any) -> list[str]:
 
 
 def candidates(inputs: Sequence[Input]) -> list[Candidate]:
-    """Groups of dimensions that may vary together, by kind and size.
+    """Return groups of dimensions that may vary together, by kind and size.
 
-    The first dimension that most inputs share is the batch. The further dimensions of integer and boolean
-    inputs, with those of the same size elsewhere, are sequences. Of float inputs alone: height and width of
-    images, the dimensions of a series or a vector; never the channels of an image.
+    The first dimension that most inputs share is the batch. The further dimensions of integer and boolean inputs,
+    with those of the same size elsewhere, are sequences. For float inputs alone: height and width of images, the
+    dimensions of a series or a vector; never the channels of an image.
     """
     if not inputs:
         return []
@@ -97,7 +97,7 @@ def _of_size(inputs: Iterable[Input], size: int, taken: Iterable[tuple[int, int]
 
 
 def _sequences(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[Candidate]:
-    """The sizes of the further dimensions of integer and boolean inputs; adds to `taken`."""
+    """Yield the sizes of the further dimensions of integer and boolean inputs; add them to `taken`."""
     sizes: dict[int, str] = {}
     for item in inputs:
         if item.counts and item.tensor.dim() > 1:
@@ -116,7 +116,7 @@ def _sequences(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator
 
 
 def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[Candidate]:
-    """Sizes of float inputs that no integer input shares."""
+    """Yield sizes of float inputs that no integer input shares."""
     floats = [item for item in inputs if not item.counts]
     for item in floats:
         if item.tensor.dim() == IMAGE and (item.leaf, 2) not in taken:
@@ -140,10 +140,10 @@ def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[
                 yield Candidate(f"dimension {dimension} of {item.name}", size, (places,), before)
 
 
-def resized(case: Case, places: Places, size: int) -> Case:
-    """The inputs with each of `places` repeated or cut to `size` along its dimension: every value is a given one.
+def resize_inputs(case: Case, places: Places, size: int) -> Case:
+    """The inputs with each of `places` repeated or cut to `size` along its dimension, so that every value is a given one.
 
-    A tensor that is passed twice stays one tensor.
+    A tensor that is passed twice remains one tensor.
     """
     leaves, spec = pytree.tree_flatten((case.args, case.kwargs))
     made: dict[int, torch.Tensor] = {}

@@ -1,4 +1,4 @@
-"""One trial of a shape study: code of the user's executed as it is printed, then calls with one size after the other."""
+"""One trial of a shape study: execute user code as it is printed, then make calls with one size after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import outcome_of, tensors_in
 from tcready.dynamic.worker.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.placement import executed
+from tcready.dynamic.worker.torch_internals.placement import execute
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.events import narrate
 from tcready.events.record import RECOMPILE_LIMIT, Record
@@ -35,13 +35,13 @@ COMPILE = "model = torch.compile(model)"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is executed before the first call, and before each call."""
+    """The code to execute before the first call, and before each call."""
 
     name: ShapeSetting
     model_code: str = COMPILE
-    """Binds `model` anew."""
+    """Assigns a new `model`."""
     call_code: str = ""
-    """Works on the arguments, by the names of the parameters."""
+    """Changes the arguments, by the names of the parameters."""
 
     @property
     def code(self) -> str:
@@ -60,43 +60,43 @@ class Call:
 
 @dataclass(frozen=True)
 class Made:
-    """A call that was made, and every line at which Dynamo broke in it."""
+    """A finished call, and every line at which Dynamo broke in it."""
 
     call: ShapeCall
     broke: frozenset[tuple[str, int]] = frozenset()
     outputs: tuple[tuple[int, Any], ...] = ()
-    """Outputs that have to be compared once the trial is over, since that compiles; with the numbers of their calls."""
+    """Outputs that are compared after the trial, since that compiles; with the numbers of their calls."""
 
 
 @dataclass
 class Expected:
-    """What a fresh eager model gives for the same calls in the same order, each repeated as in a trial."""
+    """The results of a new eager model for the same calls in the same order, each repeated as in a trial."""
 
     context: Context
     names: Sequence[str]
     steps: Sequence[Call]
     call_code: str = ""
     error: str | None = None
-    """What it raised; there are no outputs from there on."""
+    """The exception that it raised; there are no outputs from there on."""
     outputs: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.outputs = self._all()
 
     def takes(self, number: int) -> bool:
-        """Whether eager made both calls of the pair of that number."""
+        """Return whether eager made both calls of the pair with that number."""
         return 2 * number + 1 < len(self.outputs)
 
     def difference(self, setting: Setting, number: int, output: Any) -> tuple[bool | None, str | None]:
-        """Whether the output of a call is that of eager, None where that cannot be said; and how it differs.
+        """Return whether the output of a call is equal to that of eager, None if that is not known; and how it differs.
 
-        To judge what is not equal, the calls up to that one are compiled again, from a reset.
+        To judge unequal outputs, the calls up to that one are compiled again, after a reset.
         """
 
         def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
             if is_compiled:
                 dynamo.reset()
-                model = executed(setting.model_code, model, "eager")
+                model = execute(setting.model_code, model, "eager")
             function = with_arguments(setting.call_code, self.names, model)
             for first, _ in [*_pairs(self.steps)][: number // 2 + 1]:
                 for repeat in range(2):
@@ -132,7 +132,7 @@ class Expected:
 
 
 def _pairs(steps: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
-    """Each call with the identical one that follows it; None where the steps have none."""
+    """Return each call with the identical one that follows it; None if the steps have none."""
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if not step.identical:
             yield step, following if following is not None and following.identical else None
@@ -141,19 +141,19 @@ def _pairs(steps: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
 def calls_of(
     context: Context, setting: Setting, steps: Sequence[Call], names: Sequence[str], expected: Expected
 ) -> Iterator[Made]:
-    """The calls of one compiled callable, from a reset, as far as eager takes them; the last is the one that raised,
-    where one did.
+    """Make the calls of one compiled callable, after a reset, as far as eager accepts them. If one raises, it is the
+    last.
 
-    Each is made twice, and the operations of the second call are counted. Where `steps` have no such second call, it is
-    no call of its own.
+    Each call is made twice, and the operations of the second one are counted. If `steps` do not contain such a second
+    call, it is not a call of its own.
     """
     dynamo.reset()
     model = context.build()
     backend = CountingBackend(model, context.work.options.device)
-    compiled = executed(setting.model_code, model, backend)
+    compiled = execute(setting.model_code, model, backend)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        with backend.count():  # around the model alone: what `call_code` dispatches is the caller's
+        with backend.count():  # only around the model: dispatches of `call_code` are the caller's
             return compiled(*args, **kwargs)
 
     function = with_arguments(setting.call_code, names, compiled)
@@ -162,7 +162,7 @@ def calls_of(
         if not expected.takes(number):
             return
         record = Record()
-        output, seconds, failure = _timed(
+        output, seconds, failure = _time_call(
             context, function, step, recording(record, every_guard=True), backend
         )
         cold = _made(context, names, step, record)
@@ -172,7 +172,9 @@ def calls_of(
         cold = _with_output(cold, expected, 2 * number, output)
         backend.counts = Counts()
         record = Record()
-        output, warm, failure = _timed(context, counting, step, recording(record, every_guard=True), backend)
+        output, warm, failure = _time_call(
+            context, counting, step, recording(record, every_guard=True), backend
+        )
         counts = backend.counts
         cold = replace(
             cold,
@@ -214,7 +216,8 @@ def sum_up(varied: str, setting: Setting, made: Sequence[Made]) -> ShapeTrial:
 
 
 def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls `function` with the arguments as `code` leaves them; it names them as the parameters are named."""
+    """Return a function that calls `function` with the arguments after running `code`, which uses the names of the
+    parameters."""
     if not code:
         return function
     compiled = compile(code, "<code for the arguments>", "exec")
@@ -228,21 +231,21 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
             **kwargs,
             "args": rest,
         }
-        exec(compiled, scope)  # noqa: S102  what the report will print is proved by running it
+        exec(compiled, scope)  # noqa: S102  the code of the report is proved by running it
         rest[: len(named)] = [scope[name] for name in named]
         return function(*rest, **{name: scope[name] for name in kwargs})
 
     return changed
 
 
-def _timed(
+def _time_call(
     context: Context,
     function: Callable[..., Any],
     step: Call,
     watcher: Any,
     backend: CountingBackend,
 ) -> tuple[Any, float, BaseException | None]:
-    """What a call gave, its seconds, and what it raised."""
+    """Return the output of a call, its seconds, and its exception."""
     start = time.perf_counter()
     output: Any = None
     failure: BaseException | None = None
@@ -264,7 +267,7 @@ def _raised(context: Context, model: Any, made: ShapeCall, failure: BaseExceptio
 
 
 def _with_output(made: Made, expected: Expected, number: int, output: Any) -> Made:
-    """With the output of one more call: equal to that of eager, or to be compared later."""
+    """Return the call with the output of one more call: equal to that of eager, or to be compared later."""
     eager = outcome_of(expected.outputs[number])
     if expected.context.work.options.processes or differs(eager, outcome_of(output)):
         return replace(made, outputs=(*made.outputs, (number, output)))
@@ -277,7 +280,7 @@ def _with_parity(made: ShapeCall, number: int, parity: bool | None) -> ShapeCall
 
 
 def compared(setting: Setting, made: Sequence[Made], expected: Expected) -> list[Made]:
-    """The calls of a trial that is over, with their outputs compared; the first difference of a call stands."""
+    """Return the calls of a finished trial, with their outputs compared; the first difference of a call is reported."""
     place = _forward_of(expected.context.build())
     found = []
     for item in made:
@@ -302,7 +305,7 @@ def _placed(context: Context, made: ShapeCall, place: narrate.RawFrame | None) -
 
 
 def _forward_of(model: Any) -> narrate.RawFrame | None:
-    """The first line of the code of the target's forward; None where that is not user code."""
+    """Return the first line of the code of the target's forward; None if that is not user code."""
     function = inspect.unwrap(type(model).forward if isinstance(model, torch.nn.Module) else model)
     code = getattr(function, "__code__", None)
     if code is None or not is_user_file(code.co_filename):
@@ -312,10 +315,10 @@ def _forward_of(model: Any) -> narrate.RawFrame | None:
 
 def _made(context: Context, names: Sequence[str], step: Call, record: Record) -> Made:
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
-    # What the recompile limit gives up is told by `limit`.
+    # `limit` reports frames that the recompile limit gives up.
     other = replace(record, skips=[event for event in record.skips if event.gb_type != RECOMPILE_LIMIT])
     sites = narrate.break_sites(other, context.names, step.case.name)
-    kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
+    successful = replace(record, recompiles=[event for event in record.recompiles if event.recompiled])
     gave_up = [event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT]
     limit: dict[Frame, None] = {}
     for place in gave_up:
@@ -327,8 +330,8 @@ def _made(context: Context, names: Sequence[str], step: Call, record: Record) ->
         step.label,
         tuple(InputShape(item.name, tuple(item.tensor.shape)) for item in inputs_of(step.case, names)),
         len(record.compiled),
-        len(kept.recompiles),
-        narrate.recompiles(kept, context.names, step.case.name, step.identical),
+        len(successful.recompiles),
+        narrate.recompiles(successful, context.names, step.case.name, step.identical),
         tuple(limit),
         size=step.size,
         identical=step.identical,

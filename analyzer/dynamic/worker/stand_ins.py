@@ -1,4 +1,4 @@
-"""On the device `meta`, tensors have no values: which stand-ins are used, where, and what the report says of them."""
+"""On the device `meta`, tensors have no values: choose placeholders, record their places, and report them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tcready.dynamic.worker.torch_internals import dispatch, meta
 from tcready.dynamic.worker.torch_internals.meta import Scalar, Taken
 
 LIMIT = 256
-"""How often one line is read in one call before it gets the other answer, so that code that waits for a value
+"""The number of reads of one line in one call after which the answer changes, so that code that waits for a value
 ends."""
 LIMIT_IN_A_LOOP = 2
 """The same for the header of a `while`."""
 TRIES = 8
-"""How many answers are changed, one after the other, if an eager call raises with the first ones."""
+"""The number of answers that are changed, one after the other, if an eager call raises with the first ones."""
 _Line = tuple[str, int]
 _Result = TypeVar("_Result")
 
 
 @dataclass
 class StandIns:
-    """What stands in for values in the calls of one run. Every call gets the same, so that calls can be compared."""
+    """Placeholders for values in the calls of one run. Every call gets the same, so that calls can be compared."""
 
     names: Names
     found: dict[tuple[_Line, str], str] = field(default_factory=dict)
-    """What was used as a value, by the line of the user's code and by what was read there."""
+    """Values that were used, by the line of user code and by what was read there."""
     answers: dict[_Line, bool] = field(default_factory=dict)
-    """Booleans that were changed because the eager call raised with the usual ones."""
+    """Booleans that were changed because the eager call raised with the default ones."""
     default_device: bool = False
-    """Whether tensors that the code makes without naming a device are made on `meta`, too."""
+    """True if tensors that the code makes without naming a device are made on `meta`, too."""
     reported: set[tuple[_Line, str]] = field(default_factory=set)
     _reads: Counter[_Line] = field(default_factory=Counter)
     _truths: dict[_Line, bool] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class StandIns:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """Context for one call."""
+        """Return the context for one call."""
         self._reads.clear()
         self._truths.clear()
         mode = meta.StandInMode(self._number, self._note)
@@ -59,7 +59,7 @@ class StandIns:
     def first(self, call: Callable[[], _Result]) -> _Result:
         """Make the first eager call. If it raises, change the booleans that it read, starting with the last one.
 
-        Answers that help are kept for later calls. If none helps, raise the error of the first call.
+        Answers that help are also used for later calls. If none helps, raise the error of the first call.
         """
         try:
             return call()
@@ -78,7 +78,7 @@ class StandIns:
         raise failure
 
     def _change(self) -> bool:
-        """Change one thing that was taken; False where there is nothing left."""
+        """Change one placeholder; return False if none is left."""
         last = next((line for line in reversed(self._truths) if line not in self.answers), None)
         if last is not None:
             self.answers[last] = not self._truths[last]
@@ -120,7 +120,7 @@ class StandIns:
         return f"{self.names.path(line[0])}:{line[1]}"
 
     def report(self, journal: Journal) -> None:
-        """Warn of stand-ins that were not reported yet."""
+        """Warn of placeholders that were not reported yet."""
         for (line, what), value in list(self.found.items()):
             if (line, what) not in self.reported:
                 self.reported.add((line, what))
@@ -130,21 +130,21 @@ class StandIns:
                 )
 
     def unknown_from(self, line: _Line | None) -> str:
-        """The message that nothing is known of the code from a failing line on."""
+        """Return the message that nothing is known of the code from a failing line on."""
         where = f" from {self.place(line)} on" if line else ""
         return f"{NO_VALUES}; nothing was checked{where}"
 
 
 def tried(device: str) -> contextlib.AbstractContextManager[None]:
-    """Context for a call that only tries inputs: its stand-ins are not reported."""
+    """Return the context for a call that only tries inputs: its placeholders are not reported."""
     return StandIns(Names("", ())).taken() if on_meta(device) else contextlib.nullcontext()
 
 
 def speaks_of_meta(error: BaseException) -> bool:
-    """Whether an error names the device; a link to torch's pages, `meta-pytorch.github.io`, does not."""
+    """Return whether an error names the device; a link to torch's pages, `meta-pytorch.github.io`, does not count."""
     return re.search(r"\bmeta\b(?!-)", str(error), re.IGNORECASE) is not None
 
 
 def on_meta(device: str) -> bool:
-    """Whether tensors of that device hold no values."""
+    """Return whether tensors of that device hold no values."""
     return device.partition(":")[0] == "meta"

@@ -1,4 +1,4 @@
-"""What a stage is, and how stages follow each other. Torch is not loaded for it."""
+"""The definition of a stage, and the order of stages. This does not load torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tcready.dynamic.worker.case import NoInputsError, NotBuiltError, NoValuesEr
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import (
     NO_VALUES,
-    NOT_ASKED,
     NOT_MEASURED,
+    NOT_REQUESTED,
     RunEndedError,
     StageFailedError,
     one_line,
@@ -29,24 +29,24 @@ class Step:
     """One stage of a run."""
 
     name: str
-    """As the schema calls it; a step of another name is no stage of a report: it adds to the observation, and what
-    goes wrong in it fails nothing."""
+    """The name in the schema. A step with another name is not a stage of a report: it adds to the observation, and its
+    errors fail nothing."""
     run: Callable[[Context], None] | None
-    """Does it, and leaves the outcome in the journal. Raises StageFailedError if what requires it cannot run.
+    """Runs it, and leaves the outcome in the journal. Raises StageFailedError if stages that require it cannot run.
     None: no run of this version does it."""
     requires: tuple[str, ...] = ()
-    """Steps that must not have failed; one that was not asked for has not."""
-    asked: Callable[[Context], bool] = always
-    """Whether it is wanted at all: else the stage is `not_run`."""
+    """Steps that must not have failed; a step that was not requested has not."""
+    is_requested: Callable[[Context], bool] = always
+    """Returns whether it is requested; else the stage is `not_run`."""
     needs_values: bool = False
-    """Whether it compares or measures what tensors hold: on the device `meta` the stage is `not_run`."""
+    """True if it compares or measures values of tensors: on the device `meta` the stage is `not_run`."""
 
 
 def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
-    """Run the steps in order, each one that was asked for and whose requirements hold; the first failure, if any.
+    """Run the steps in order, each one that is requested and has its requirements met; return the first failure, if any.
 
-    Stages that never began get their reason when the journal is closed. Raises RunEndedError where nothing more can
-    be established.
+    Stages that never began get their reason when the journal is closed. Raises RunEndedError if nothing more can be
+    found.
     """
     failure: StageFailedError | None = None
     for step in steps:
@@ -54,9 +54,9 @@ def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
             context.blocked.add(step.name)
             continue
         stage = stage_name(step.name)
-        if step.run is None or not step.asked(context):
+        if step.run is None or not step.is_requested(context):
             if stage is not None:
-                context.journal.skip(stage, NOT_ASKED if step.run else NOT_MEASURED, "not_asked")
+                context.journal.skip(stage, NOT_REQUESTED if step.run else NOT_MEASURED, "not_asked")
             continue
         if step.needs_values and context.stand_ins is not None:
             if stage is not None:
@@ -72,7 +72,7 @@ def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
 
 
 def stage_name(name: str) -> StageName | None:
-    """The stage of that name, None for a step that is no stage of a report."""
+    """Return the stage of that name; None for a step that is not a stage of a report."""
     return next((stage for stage in STAGES if stage == name), None)
 
 
@@ -80,7 +80,7 @@ def stage_name(name: str) -> StageName | None:
 def failing(
     context: Context, stage: StageName, note: str = "", reason: StageReason = "error"
 ) -> Iterator[None]:
-    """Begin the stage; whatever is raised inside fails it, in one line, for `reason`. Raises StageFailedError then."""
+    """Begin the stage; an exception inside fails it, in one line, for `reason`. Raises StageFailedError then."""
     journal = context.journal
     if journal.doing != stage:
         journal.begin(stage, note)
@@ -106,7 +106,7 @@ def _reason_of(error: RunError, otherwise: StageReason) -> StageReason:
 
 
 def _name_sources(context: Context) -> None:
-    """Put the files that were named so far into the observation: a crash in what follows leaves them behind."""
+    """Put the files that were named so far into the observation, so that a later crash preserves them."""
     sources = tuple(sorted(context.names.sources.items()))
     if sources != context.journal.observation.sources:
         context.journal.add(sources=sources, digests=digests(sources))
@@ -114,7 +114,7 @@ def _name_sources(context: Context) -> None:
 
 
 def digests(sources: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Display path and SHA-256 of each file that can be read."""
+    """Return display path and SHA-256 of each file that can be read."""
     found = []
     for shown, path in sources:
         with contextlib.suppress(OSError), open(path, "rb") as file:

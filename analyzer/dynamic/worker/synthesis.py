@@ -1,10 +1,11 @@
-"""Inputs for a module that gives none: guessed, tried in eager, and mended by what the forward says.
+"""Generate inputs for a module without any: guess them, try them in eager, and correct them by the exceptions of the
+forward.
 
-First what a model of transformers or timm knows of itself; else a guess by annotations and parameter names. A try
-runs the forward without gradients and notes which layer gets a parameter as it is: an Embedding wants indices below
-its size, a Linear its `in_features`, a convolution its channels. What the forward raises then mends the guess. Of
-several ways on, the one whose forward came farthest is tried first; after `TRIES` it is given up. Nothing is random:
-the same module gets the same inputs.
+The first guess is what a model of transformers or timm defines itself; else it is based on annotations and parameter
+names. A try runs the forward without gradients and records which layer gets a parameter directly: an Embedding wants
+indices below its size, a Linear its `in_features`, a convolution its channels. The exception of the forward then
+corrects the guess. If there are several corrections, the one with the forward that got farthest is tried first; after
+`TRIES` the search ends. Nothing is random: the same module gets the same inputs.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 TRIES = 24
-"""Eager calls at most."""
+"""The most eager calls."""
 BATCH, LENGTH, IMAGE, CHANNELS = 2, 8, 32, 3
 IMAGE_SIZES = (28, 64, 224, 96, 128, 256, 16)
-"""Tried in this order where a layer behind the convolutions wants another size."""
+"""Sizes that are tried in this order if a layer after the convolutions wants another size."""
 LENGTHS = (16, 32, 64, 128, 1024, 16000)
 SIGNAL = 16000
-"""Samples: one second of speech."""
+"""The number of samples: one second of speech."""
 
 Kind = Literal["float", "long", "ones", "bool", "value"]
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What one parameter is given: a tensor of `shape`, or a plain `value`."""
+    """The value for one parameter: a tensor of `shape`, or a plain `value`."""
 
     kind: Kind
     shape: tuple[int, ...] = ()
@@ -51,7 +52,7 @@ class Guess:
     """For `long`: indices are below it."""
     value: Any = None
     several: bool = False
-    """Handed over in a list."""
+    """True if it is passed in a list."""
 
     def words(self, name: str, dtype: torch.dtype) -> str:
         if self.kind == "value":
@@ -67,7 +68,7 @@ Guesses = tuple[tuple[str, Guess], ...]
 
 @dataclass(frozen=True)
 class Made:
-    """Inputs that an eager call took: `(args, kwargs)`, and what they are in words."""
+    """Inputs that an eager call accepted: `(args, kwargs)`, and their description."""
 
     case: tuple[tuple[Any, ...], dict[str, Any]]
     label: str
@@ -75,19 +76,19 @@ class Made:
 
 @dataclass
 class Try:
-    """What one eager call showed."""
+    """The results of one eager call."""
 
     error: Exception | None = None
     entered: int = 0
-    """Modules whose forward began."""
+    """The number of modules with a forward that began."""
     fed: dict[str, nn.Module] = field(default_factory=dict)
-    """By parameter, the first layer that wants something of it and got it as it is."""
+    """By parameter, the first layer with requirements that got it directly."""
     layer: nn.Module | None = None
-    """The innermost module whose forward did not end."""
+    """The innermost module with a forward that did not end."""
 
 
 def init_of(value: Any) -> Callable[[], Any] | None:
-    """What gives the constructor's arguments of a class of transformers: its configuration's defaults."""
+    """A function that provides the constructor's arguments of a class of transformers: its configuration's defaults."""
     kind = getattr(value, "config_class", None)
     if not inspect.isclass(value) or kind is None:
         return None
@@ -97,9 +98,9 @@ def init_of(value: Any) -> Callable[[], Any] | None:
 
 
 def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str]) -> Made:
-    """Inputs that `model` takes in eager. RunError says in one line what was tried last, where none was found.
+    """Return inputs that `model` accepts in eager. Raises RunError with the last try, in one line, if none was found.
 
-    `model` is an nn.Module or a function; `one_line` puts an exception into one line.
+    `model` is an nn.Module or a function; `one_line` formats an exception in one line.
     """
     search = _Search(model, work)
     failed: tuple[Guesses, Exception] | None = None
@@ -121,7 +122,7 @@ def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str])
 
 
 class _Search:
-    """The guesses that are left to try, best first."""
+    """The remaining guesses, best first."""
 
     def __init__(self, model: Any, work: Work) -> None:
         self.model = model
@@ -144,7 +145,7 @@ class _Search:
             yield heapq.heappop(self._waiting)[2]
 
     def learn(self, guesses: Guesses, seen: Try) -> None:
-        for better in _mended(guesses, seen, self._offered(guesses)):
+        for better in _better_guesses(guesses, seen, self._unused_parameters(guesses)):
             self._add(better, seen.entered)
 
     def _add(self, guesses: Guesses, reached: int) -> None:
@@ -153,10 +154,10 @@ class _Search:
             heapq.heappush(self._waiting, (-reached, next(self._order), guesses))
 
     def _first(self) -> Iterator[Guesses]:
-        """Where to begin: what the model knows of itself, then what its signature says."""
+        """Yield the first guesses: by the model's own definition, then by its signature."""
         names = self._names()
         config = getattr(self.model, "config", None)
-        own = _of_transformers(self.model) if config is not None else {}
+        own = _guess_from_transformers(self.model) if config is not None else {}
         timm = getattr(self.model, "pretrained_cfg", None) or getattr(self.model, "default_cfg", None)
         size = timm.get("input_size") if isinstance(timm, Mapping) else getattr(timm, "input_size", None)
         if size and len(names) == 1:
@@ -165,12 +166,12 @@ class _Search:
         yield tuple((name, given[name]) for name in self.parameters if name in given)
 
     def _names(self) -> list[str]:
-        """The parameters to be given from the start: those without a default, else the first of all."""
+        """Return the parameters of the first guess: those without a default, else the first of all."""
         needed = [name for name, item in self.parameters.items() if item.default is inspect.Parameter.empty]
         return needed or list(self.parameters)[:1]
 
-    def _offered(self, guesses: Guesses) -> dict[str, Guess]:
-        """The parameters that are not given, with what they would be given."""
+    def _unused_parameters(self, guesses: Guesses) -> dict[str, Guess]:
+        """Return the parameters that are not passed, with their values."""
         given = dict(guesses)
         config = getattr(self.model, "config", None)
         return {name: self._guess(name, config) for name in self.parameters if name not in given}
@@ -195,7 +196,7 @@ class _Search:
         return ", ".join(guess.words(name, self.dtype) for name, guess in guesses)
 
     def call_of(self, guesses: Guesses) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments: by position as far as the signature is followed, by name from there on."""
+        """Return the arguments: by position as far as the order of the signature is kept, by name from there on."""
         torch.manual_seed(SEED_BUILD)
         values = {name: self._value(guess) for name, guess in guesses}
         args = []
@@ -218,7 +219,7 @@ class _Search:
         return [made] if guess.several else made
 
     def attempt(self, guesses: Guesses) -> Try:
-        """One eager call without gradients."""
+        """Make one eager call without gradients."""
         args, kwargs = self.call_of(guesses)
         positions = dict(zip((name for name, _ in guesses), args, strict=False))
         owners = {id(value): name for name, value in {**positions, **kwargs}.items()}
@@ -257,7 +258,7 @@ def _is_module(model: Any) -> bool:
 
 
 def _parameters(model: Any) -> dict[str, inspect.Parameter]:
-    """What a call can be given by name, and one that takes any number by position."""
+    """Return the parameters that can be passed by name, and one that takes any number by position."""
     with contextlib.suppress(TypeError, ValueError):
         signature = inspect.signature(model.forward if _is_module(model) else model)
         kinds = inspect.Parameter
@@ -277,8 +278,8 @@ def _parameters(model: Any) -> dict[str, inspect.Parameter]:
 # First guesses
 
 
-def _of_transformers(model: Any) -> dict[str, Guess]:
-    """What `dummy_inputs` holds for the main input, else what the configuration says of it."""
+def _guess_from_transformers(model: Any) -> dict[str, Guess]:
+    """Return the guess from `dummy_inputs` for the main input, else from the configuration."""
     main = getattr(model, "main_input_name", None)
     if not isinstance(main, str) or main not in _parameters(model):
         return {}
@@ -302,7 +303,7 @@ def _batch(guess: Guess | None) -> int:
 
 
 def _field(config: Any, *names: str) -> Any:
-    """The first of these fields that a configuration, or a part of it, has."""
+    """Return the first of these fields that a configuration, or a part of it, has."""
     parts = [
         config,
         *(getattr(config, part, None) for part in ("text_config", "vision_config", "audio_config")),
@@ -326,7 +327,7 @@ SPECTRA = frozenset("input_features mel mels spec spectrogram".split())
 
 
 def _by_name(name: str, config: Any, parameters: Mapping[str, Any]) -> Guess | None:
-    """What a parameter of this name is, with the sizes that a configuration tells. A `high` of 0 is not known yet."""
+    """The guess for a parameter of this name, with the sizes of a configuration. A `high` of 0 is not known yet."""
     graph = "edge_index" in parameters
     if name == "edge_index":
         return Guess("long", (2, 2 * LENGTH), LENGTH)
@@ -367,7 +368,7 @@ def _by_name(name: str, config: Any, parameters: Mapping[str, Any]) -> Guess | N
 
 
 def _smallest_table(model: Any) -> int:
-    """Below how many every Embedding of the model can be indexed."""
+    """Return the size of the smallest table of all Embeddings of the model."""
     kinds = (nn.Embedding, nn.EmbeddingBag)
     sizes = (
         [module.num_embeddings for module in model.modules() if isinstance(module, kinds)]
@@ -377,11 +378,11 @@ def _smallest_table(model: Any) -> int:
     return min(sizes, default=LENGTH)
 
 
-# What the first layer wants
+# Requirements of the first layer
 
 
 def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
-    """The guess as a layer would have what it is fed; None for a layer that takes anything."""
+    """Return the guess that a layer requires for its input; None for a layer that accepts anything."""
     if guess.kind == "value":
         return None
     shape = guess.shape
@@ -398,8 +399,8 @@ def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
         channels = layer.num_channels if isinstance(layer, nn.GroupNorm) else layer.num_features
         wanted = {"BatchNorm1d": 0, "InstanceNorm1d": 1, "BatchNorm3d": 3, "InstanceNorm3d": 3}
         spatial = wanted.get(type(layer).__name__, 2)
-        kept = len(shape) == spatial + 2 or (isinstance(layer, nn.GroupNorm) and len(shape) > 2)
-        return _floating(guess, (BATCH, channels, *(shape[2:] if kept else _sides(spatial))))
+        keeps_sides = len(shape) == spatial + 2 or (isinstance(layer, nn.GroupNorm) and len(shape) > 2)
+        return _floating(guess, (BATCH, channels, *(shape[2:] if keeps_sides else _sides(spatial))))
     normalized = getattr(layer, "normalized_shape", None)
     if isinstance(normalized, tuple):
         leading = shape[: -len(normalized)] or (BATCH, LENGTH)
@@ -423,11 +424,11 @@ def _sides(spatial: int) -> tuple[int, ...]:
     return {0: (), 1: (2 * IMAGE,), 2: (IMAGE, IMAGE), 3: (IMAGE // 2,) * 3}.get(spatial, (LENGTH,) * spatial)
 
 
-# What the forward complains of
+# Errors of the forward
 
 
-def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
-    """Better guesses, the likelier first."""
+def _better_guesses(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
+    """Yield better guesses, the more likely ones first."""
     wanted = tuple(
         (name, (_wish(seen.fed[name], guess) or guess) if name in seen.fed else guess)
         for name, guess in guesses
@@ -435,7 +436,7 @@ def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterat
     if wanted != guesses:
         yield wanted
     text = str(seen.error)
-    yield from _missing(guesses, text, offered)
+    yield from _add_missing(guesses, text, offered)
     for name, guess in guesses:
         for better in _repairs(guess, text, seen, name in seen.fed):
             yield tuple((n, better if n == name else g) for n, g in guesses)
@@ -444,8 +445,8 @@ def _mended(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterat
             yield _with(guesses, name, guess)
 
 
-def _missing(guesses: Guesses, text: str, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
-    """With each parameter that the complaint names and that was not given: all of them, then one by one."""
+def _add_missing(guesses: Guesses, text: str, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
+    """Yield guesses with each parameter that the error names and that was not passed: all of them, then one by one."""
     named = [name for name in offered if len(name) > 2 and re.search(rf"\b{re.escape(name)}\b", text)]
     if named:
         together = guesses
@@ -477,7 +478,7 @@ PAIRS = (
     (re.compile(r"(?i)expect(?:ed|ing)\D*(\d+)\D+got \D*(\d+)"), (2, 1)),
     (re.compile(r"\((\d+)\D+?\((\d+)"), (1, 2)),
 )
-"""Complaints that name the size they got and the one they want, and which group is which."""
+"""Errors that name the actual and the expected size, and the regex groups of both."""
 WANTS_INDICES = re.compile(
     r"scalar types?:? Long|used as indices|indices must|int64|tensors? of type long", re.I
 )
@@ -531,7 +532,7 @@ def _repairs(guess: Guess, text: str, seen: Try, fed: bool) -> Iterator[Guess]:
 
 
 def _ranks(guess: Guess, text: str) -> Iterator[Guess]:
-    """The guess with as many dimensions as the complaint asks for; the most where it leaves a choice."""
+    """Return the guess with as many dimensions as the error requires; the most if it allows several."""
     have = len(guess.shape)
     wanted = [int(match[1]) for match in UNPACK.finditer(text)]
     wanted += sorted((int(number) for number in RANK.findall(text)), reverse=True)
@@ -552,7 +553,7 @@ def _ranks(guess: Guess, text: str) -> Iterator[Guess]:
 
 
 def _in_range(guess: Guess, text: str, seen: Try) -> Iterator[Guess]:
-    """Lower indices; a shorter row where the table is one of positions."""
+    """Yield lower indices, and a shorter row if the table is one of positions."""
     match = BOUND.search(text)
     table = int(match[1]) if match else getattr(seen.layer, "num_embeddings", None)
     if isinstance(table, int):
@@ -565,7 +566,8 @@ def _in_range(guess: Guess, text: str, seen: Try) -> Iterator[Guess]:
 
 
 def _other_sizes(guess: Guess, pairs: list[tuple[int, int]]) -> Iterator[Guess]:
-    """Other sides of an image, or other lengths: first what a layer that got `got` features for `want` tells."""
+    """Yield other sides of an image, or other lengths: first those derived from a layer that got `got` features for
+    `want`."""
     shape = guess.shape
     spatial = len(shape) - 2
     sizes = list(IMAGE_SIZES if spatial > 1 else LENGTHS)

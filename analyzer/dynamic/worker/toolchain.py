@@ -1,4 +1,4 @@
-"""Whether Inductor can compile anything for a device here."""
+"""Check whether Inductor can compile anything for a device here."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tcready.dynamic.worker.torch_internals import inductor
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 PREFIX = "torchinductor_tcready_"
-"""Of the cache folder: by it `frames.is_user_file` knows generated code."""
+"""Prefix of the cache folder, by which `frames.is_user_file` recognizes generated code."""
 
 
 def room_of(context: Context) -> str | None:
-    """The folder of the state file, which the launcher clears away even if this process dies; None if there is none."""
+    """The folder of the state file, which the launcher removes even if this process dies; None if there is none."""
     state = context.journal.state_path
     return os.path.dirname(os.path.abspath(state)) if state else None
 
 
 @contextlib.contextmanager
 def shared_folder(context: Context, shared: str | None) -> Iterator[str]:
-    """A cache folder for Inductor below one that several processes share, or one of its own."""
+    """Return a cache folder for Inductor below one that several processes share, or a separate one."""
     with contextlib.ExitStack() as stack:
         if shared is None:
             shared = stack.enter_context(cache_folder(context))
@@ -36,13 +36,13 @@ def shared_folder(context: Context, shared: str | None) -> Iterator[str]:
 
 
 def cache_folder(context: Context) -> tempfile.TemporaryDirectory[str]:
-    """An empty one, which goes when it is left."""
+    """Create an empty folder, which is removed afterwards."""
     return tempfile.TemporaryDirectory(prefix=PREFIX, dir=room_of(context), ignore_cleanup_errors=True)
 
 
 @contextlib.contextmanager
 def compiler_cache(context: Context, folder: str) -> Iterator[None]:
-    """Have Inductor keep what it makes of models in `folder`. What it makes once for a machine stays in its default
+    """Make Inductor store files of models in `folder`. Files that it makes once per machine stay in its default
     folder."""
     if torch.device(context.work.options.device).type == "cpu":
         inductor.choose_vector_instructions()
@@ -51,17 +51,17 @@ def compiler_cache(context: Context, folder: str) -> Iterator[None]:
 
 
 def missing_toolchain(device: str, context: Context) -> str | None:
-    """Why Inductor cannot compile anything for the device here, or None; tried once in a process."""
+    """Return why Inductor cannot compile anything for the device here, or None; tried once in a process."""
     if device not in context.toolchains:
         context.toolchains[device] = _missing_toolchain(device, context)
     return context.toolchains[device]
 
 
 def _missing_toolchain(device: str, context: Context) -> str | None:
-    """The same, tried.
+    """The same, without the cache.
 
-    Proved by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed
-    on the model otherwise.
+    Tried by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed on
+    the model otherwise.
     """
     kind = torch.device(device).type
     if kind == "cpu" and inductor.cpp_compiler() is None:

@@ -1,4 +1,4 @@
-"""The lines that put eager back, and those for production: what the report prints is tried here."""
+"""Try the printed lines that return to eager, and those for production."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.placements import fresh
-from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_before, stance
+from tcready.dynamic.worker.torch_internals.placement import execute, logs_as_before, stance
 from torch import nn
 
 LARGEST = 4 << 30
-"""Bytes of a state_dict above which no checkpoint is saved."""
+"""The size of a state_dict in bytes above which no checkpoint is saved."""
 SWITCH = "TCREADY_EAGER"
 ROLLBACK = f"""\
 import os
@@ -38,12 +38,12 @@ PRODUCTION = f"""\
 
 
 def rollback_fails(context: Context, code: str) -> str | None:
-    """Why the lines do not put eager back; None if no operation runs in a graph under them."""
+    """Return why the lines do not restore eager; None if no operation runs in a graph under them."""
     case = context.cases[0]
     try:
         with fresh(context) as model, stance("default"), _environment(SWITCH, "1"):
             backend = CountingBackend(model, context.work.options.device)
-            placed = executed(f"{code}\n{ROLLBACK}", model, backend)
+            placed = execute(f"{code}\n{ROLLBACK}", model, backend)
             call(context, placed, case, backend.count())
     except Exception as error:
         return one_line(error, context.work.root)
@@ -52,7 +52,8 @@ def rollback_fails(context: Context, code: str) -> str | None:
 
 
 def production_fails(context: Context, code: str, expected: Sequence[Outcome] | None) -> str | None:
-    """What goes wrong with the lines for production; None if nothing does, and a warm call gives what eager gives."""
+    """Return what goes wrong with the lines for production; None if nothing does, and a warm call has the output of
+    eager."""
     case = context.cases[0]
     try:
         with (
@@ -62,10 +63,10 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
             contextlib.redirect_stdout(io.StringIO()),
         ):
             backend = CountingBackend(model, context.work.options.device)
-            placed = executed(f"{code}\n{LOGGING}", model, backend)
+            placed = execute(f"{code}\n{LOGGING}", model, backend)
             first = outcome_of_call(context, model, placed, case)
             call(context, placed, case)
-            executed(f"{SECONDS}\n{WARM}", model, backend)
+            execute(f"{SECONDS}\n{WARM}", model, backend)
             call(context, placed, case, backend.count())
     except Exception as error:
         return one_line(error, context.work.root)
@@ -74,27 +75,27 @@ def production_fails(context: Context, code: str, expected: Sequence[Outcome] | 
     if expected is None:
         return None
 
-    calls = case_calls(context, case, lambda model: executed(code, model, "eager"))
+    calls = case_calls(context, case, lambda model: execute(code, model, "eager"))
     found = judge(context, expected[0], first, calls)
     return None if found.ok else found.text
 
 
 def checkpoint(context: Context, code: str) -> str:
-    """What saving and loading came to: a checkpoint of the compiled model into an eager one, and the other way round.
+    """The result of saving and loading: a checkpoint of the compiled model into an eager one, and the other way round.
 
     In one line; empty for a function, and for a model that is too large to be copied for it.
     """
     with fresh(context) as model:
         if not isinstance(model, nn.Module) or _bytes(model) > LARGEST:
             return ""
-        placed = executed(code, model, CountingBackend(model, context.work.options.device))
+        placed = execute(code, model, CountingBackend(model, context.work.options.device))
         call(context, placed, context.cases[0])
         saved = _saved(placed)
     eager = copy.deepcopy(context.build())  # a model may share its parameters with others
-    failures = [_loading(eager, saved, "saved compiled, loaded in eager", context)]
+    failures = [_try_loading(eager, saved, "saved compiled, loaded in eager", context)]
     with fresh(context) as model:
-        placed = executed(code, model, CountingBackend(model, context.work.options.device))
-        failures.append(_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
+        placed = execute(code, model, CountingBackend(model, context.work.options.device))
+        failures.append(_try_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
     return "; ".join(filter(None, failures)) or "saved and loaded both ways between eager and compiled"
 
 
@@ -110,8 +111,8 @@ def _saved(model: nn.Module) -> io.BytesIO:
     return buffer
 
 
-def _loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
-    """Why it failed, in one line; empty if it did not."""
+def _try_loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
+    """Return why it failed, in one line; empty if it did not."""
     try:
         model.load_state_dict(torch.load(saved, map_location=context.work.options.device, weights_only=False))
     except Exception as error:

@@ -17,7 +17,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.gradients import wanted_parameters
 from tcready.dynamic.worker.loss import Loss, loss_of
 from tcready.dynamic.worker.torch_internals import placement
-from tcready.dynamic.worker.torch_internals.placement import Beside, executed
+from tcready.dynamic.worker.torch_internals.placement import Beside, execute
 from tcready.dynamic.worker.torch_internals.settings import (
     Setting,
     changed_meanwhile,
@@ -28,11 +28,12 @@ from tcready.schema.bench import Arm
 from torch import nn
 
 LEARNING_RATE = 1e-6
-"""A step costs the same at any rate; at a small one the last call has nearly the weights of the first."""
+"""The learning rate. A step costs the same at any rate; with a small one the last call has nearly the same weights as
+the first."""
 
 
-class Unmeasured(Exception):  # noqa: N818  it is no error of anybody
-    """Why nothing (else) is measured, in one line."""
+class Unmeasured(Exception):  # noqa: N818  it is not an error
+    """The reason why nothing more is measured, in one line."""
 
 
 @dataclass
@@ -42,20 +43,21 @@ class Running:
     arm: Arm
     context: Context
     model: Any
-    """As it was built."""
+    """The model as it was built."""
     function: Callable[..., Any]
-    """What its lines left: this is called."""
+    """The callable that the lines of the arm assign to `model`."""
     beside: tuple[Beside, Beside] | None
-    """What its lines changed beside the model, as it was and as they left it; None if nothing."""
+    """Objects beside the model that the lines change, in their original and in their changed state; None if there are
+    none."""
     settings: tuple[Setting, ...] = ()
-    """Those of the process that its lines changed."""
+    """Settings of the process that the lines change."""
     forced: bool = False
-    """Of eager code: whether nothing is compiled during its calls, whatever other arms left."""
+    """For eager code: whether nothing is compiled during its calls, regardless of what other arms compiled."""
     start: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Buffers that calls change, as they were at first."""
+    """Buffers that calls change, with their initial values."""
     optimizer: torch.optim.Optimizer | None = None
-    kept_bytes: int = 0
-    """Device memory that its first calls left in use, such as CUDA graphs and the optimiser's state."""
+    retained_bytes: int = 0
+    """Device memory that the first calls left in use, such as CUDA graphs and the state of the optimiser."""
 
     @property
     def eager(self) -> bool:
@@ -63,8 +65,8 @@ class Running:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Around calls of this arm: what the arm's lines changed beside the model, and of the settings of the process, is
-        so for this arm alone, and inference makes no gradients."""
+        """Context for calls of this arm: its changes beside the model and to settings of the process apply to this arm
+        only, and inference computes no gradients."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.context.journal.running(self.arm.name))
             if self.forced:
@@ -80,14 +82,15 @@ class Running:
             yield
 
     def rewind(self) -> None:
-        """Put back what calls changed of the model's buffers."""
+        """Restore the buffers of the model that calls changed."""
         state.put_back(self.model, self.start)
 
     def step(
         self, loss: Loss | None, accumulate: int = 1, loop: Callable[..., Any] | None = None
     ) -> Callable[[Iterator[Inputs]], Any]:
-        """What is measured, called with the inputs of its calls, within `in_place`: one call; in training (with a `loss`)
-        forward, loss and backward, `accumulate` times, and a step of the optimiser; with a `loop` one call of it."""
+        """Return the measured step, which takes the inputs of its calls and must run within `in_place`: one call; in
+        training (with a `loss`) forward, loss and backward, `accumulate` times, and a step of the optimiser; with a
+        `loop`, one call of it."""
         function, context, optimizer = self.function, self.context, self.optimizer
         # A CUDA graph writes its outputs to the same memory every time: this says that the last ones are done with.
         marks = not self.eager and torch.device(context.work.options.device).type == "cuda"
@@ -121,15 +124,15 @@ class Running:
         return train
 
 
-def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
-    """The arm over a fresh model; `drifting` are buffers that can be put back. Raises what building it or the arm's lines
-    raise."""
+def build_arm(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
+    """Build the arm with a new model. `drifting` names buffers that can be restored. Raises what building it or the
+    lines of the arm raise."""
     model = context.build()
-    start = state.kept(model, drifting)
+    start = state.copy_buffers(model, drifting)
     classes = {type(module) for module in model.modules()} if isinstance(model, nn.Module) else set()
     before = Beside.of(classes)
     with context.journal.running(arm.name), changed_meanwhile() as settings:
-        function = executed(arm.code, model, None, isolated=True) if arm.code.strip() else model
+        function = execute(arm.code, model, None, isolated=True) if arm.code.strip() else model
     after = before.now()
     changed = after.differs(before)
     if changed:
@@ -152,7 +155,7 @@ def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequenc
 
 
 def loss_for(context: Context, model: Any, case: Case) -> Loss | None:
-    """What a training step goes down on, None in inference; from one call of `model`.
+    """Return the loss of a training step, from one call of `model`; None in inference.
 
     Raises NotTrainedError if nothing can be trained, and what the model raises.
     """
@@ -162,6 +165,6 @@ def loss_for(context: Context, model: Any, case: Case) -> Loss | None:
 
 
 def call_quietly(context: Context, function: Callable[..., Any], case: Case) -> Any:
-    """A call with fresh inputs, of which the state file does not name the case: the launcher gives each its share of the
-    time, and a bench goes through all of them again and again."""
+    """Call with fresh inputs, without writing the case to the state file: the launcher gives each case in that file its
+    share of the time, and a bench runs all of them repeatedly."""
     return call(context, function, Case(None, case.args, case.kwargs, case.weight))

@@ -1,4 +1,5 @@
-"""The items that each case of a bench processes in a call: as the inputs say, else derived from the tensors in them."""
+"""Find the items that each case of a bench processes in a call: as the inputs define them, else derived from their
+tensors."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from tcready.schema.bench import BenchRequest, Items
 
 
 def case_items(context: Context, request: BenchRequest) -> tuple[Items, ...]:
-    """What a timed step of each case processes, which may be several forwards; each with the name of its case. Nothing is
-    known of a loop of the user's own."""
+    """Return what a timed step of each case processes (possibly in several forwards), with the name of the case.
+    Nothing is known about a loop of the user's own."""
     if request.loop is not None:
         return ()
     accumulate = request.accumulate
@@ -39,7 +40,7 @@ def case_items(context: Context, request: BenchRequest) -> tuple[Items, ...]:
 
 
 def tensor_arguments(case: Case, names: list[str]) -> list[TensorArgument]:
-    """The strided tensors with dimensions, in the order of the call; `names` are those of the positional parameters."""
+    """The strided tensors with dimensions, in the order of the call. `names` are those of the positional parameters."""
     return [
         TensorArgument(each.name, tuple(each.tensor.shape), _kind(each.tensor.dtype))
         for each in inputs_of(case, names)
@@ -53,7 +54,8 @@ def _kind(dtype: torch.dtype) -> TensorKind:
 
 
 def _names_of_parameters(value: Any) -> list[str]:
-    """The positional parameters of a target, without building it; none of a callable that gives a model."""
+    """Return the names of the positional parameters of a target, without building it; none for a callable that returns
+    a model."""
     if isinstance(value, Method):
         names = parameter_names(getattr(value.owner, value.name))
         return names[1:] if inspect.isclass(value.owner) else names

@@ -1,4 +1,4 @@
-"""One arm from its first call on: what starting it costs, and how much memory it takes."""
+"""Measure one arm from its first call: what starting it costs, and how much memory it takes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tcready.dynamic.worker.torch_internals import compile_time, placement
 from tcready.schema.bench import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
 
 WARM_CALLS = 10
-"""Calls whose median is a warm one, if they are quick."""
+"""The number of calls that give the median of a warm one, if they are quick."""
 WARM_SECONDS = 5.0
-"""For those of all cases."""
+"""The most seconds for the warm calls of all cases."""
 LEAST_WARM = 2
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """The first calls of every case, in order, then warm ones; seconds and memory of all cases stand at the first.
+    """Run the first calls of every case, in order, then warm ones. The first case holds the seconds and memory of all.
 
-    What loading torch's compiler takes is not part of it, nor what a machine does once for all models (the choice of
-    vector instructions, headers compiled in advance).
+    Excluded are the time to load torch's compiler, and work that a machine does once for all models (the choice of vector
+    instructions, precompiled headers).
     """
     if len(request.arms) != 1:
         raise Unmeasured("a cold start is that of one arm")
@@ -95,7 +95,8 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _lane(context: Context, request: BenchRequest, running: Running, case: Case) -> Lane:
-    """One case. Its calls get a copy of the inputs each: no call is made before, to see whether they change them."""
+    """Return the lane of one case. Each of its calls gets a copy of the inputs, because no earlier call showed whether
+    they change them."""
     lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)
     loss, loop = None, loop_of(context, request)
     if context.work.options.mode == "train" and loop is None:
@@ -106,7 +107,7 @@ def _lane(context: Context, request: BenchRequest, running: Running, case: Case)
 
 
 def _first(context: Context, lane: Lane, missing: Missing) -> list[float]:
-    """Seconds of the first calls; what they raise puts the lane out."""
+    """Return the seconds of the first calls. If they raise, the lane gets an error."""
     try:
         return lane.timed(context, FIRST_CALLS)
     except Exception as error:
@@ -127,7 +128,8 @@ def _warm(context: Context, lane: Lane, seconds: float, missing: Missing) -> Non
 
 
 def _load(request: BenchRequest) -> None:
-    """What another process compiled, if its file is there. Raises Unmeasured for a torch that cannot carry it."""
+    """Load the artifacts of another process, if their file exists. Raises Unmeasured for a torch that cannot load
+    them."""
     if request.artifacts is None:
         return
     if not compile_time.has_artifacts():
@@ -138,7 +140,7 @@ def _load(request: BenchRequest) -> None:
 
 
 def _save(request: BenchRequest) -> None:
-    """For another process, if none has left a file."""
+    """Save the artifacts for another process, if no process has left a file."""
     if request.artifacts is not None and not os.path.exists(request.artifacts):
         data = compile_time.saved_artifacts()
         if data is not None:

@@ -1,4 +1,4 @@
-"""Copies of this process, in which an object of it is measured: each is a process of its own."""
+"""Measure an object of this process in copies of it, which are separate processes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from tcready.dynamic.worker.main import die_with_the_launcher
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 POLL = 0.02
-"""Seconds between two looks at a copy: waiting for one has no time limit of its own."""
+"""Seconds between two checks of a copy: waiting for one has no time limit of its own."""
 PATIENCE = 60.0
 """Seconds that a copy has for two sums, one of them captured."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a copy came to its end."""
+    """The end of a copy."""
 
     why: str = ""
-    """Why it did not do all; empty if it did."""
+    """The reason why it did not do everything; empty if it did."""
     late: bool = False
-    """Whether that is since its time was over."""
+    """True if it ran out of time."""
 
 
 def none_because(device: str) -> str:
-    """Why nothing on this device can be measured in copies of this process; empty if it can. One copy is tried."""
+    """Return why nothing on this device can be measured in copies of this process; empty if it can. This tries one
+    copy."""
     if sys.platform != "linux":
         return "forking a process that has used torch is reliable only on Linux"
     if torch.device(device).type != "cpu":
@@ -42,22 +43,22 @@ def none_because(device: str) -> str:
         return "this process has initialized CUDA, which a forked process cannot use"
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return "this process belongs to a torch.distributed group, which a forked process cannot join"
-    why = ran(_compute, PATIENCE).why
+    why = run_in_copy(_compute, PATIENCE).why
     return f"a copy of this process could not compute: {why}" if why else ""
 
 
-def ran(work: Callable[[], None], seconds: float) -> Ending:
-    """Does `work` in a copy of this process, for so many seconds at most.
+def run_in_copy(work: Callable[[], None], seconds: float) -> Ending:
+    """Do `work` in a copy of this process, for at most the given seconds.
 
-    What it prints goes nowhere, and it ends with this process, as does all that it starts.
+    Its output is discarded. It ends with this process, as do all processes that it starts.
     """
     around = _Around()
     child = os.fork()
     if child == 0:
-        _become(work, around)
+        _run_in_child(work, around)
     until = time.monotonic() + seconds
     try:
-        while (status := _ended(child)) is None:
+        while (status := _poll_child(child)) is None:
             if time.monotonic() > until:
                 return Ending(f"stopped after {seconds:.0f} s: the time limit was reached", late=True)
             time.sleep(POLL)
@@ -73,7 +74,7 @@ def ran(work: Callable[[], None], seconds: float) -> Ending:
 
 
 class _Around:
-    """What torch keeps apart for each thread, as the thread that makes this has it."""
+    """State that torch stores per thread, as in the thread that creates this."""
 
     def __init__(self) -> None:
         self.threads = torch.get_num_threads()
@@ -82,7 +83,7 @@ class _Around:
 
     @contextlib.contextmanager
     def put(self) -> Iterator[None]:
-        """For the thread that calls it."""
+        """Apply the state to the calling thread."""
         torch.set_num_threads(self.threads)
         if self.device != torch.get_default_device():
             torch.set_default_device(self.device)
@@ -90,8 +91,8 @@ class _Around:
             yield
 
 
-def _become(work: Callable[[], None], around: _Around) -> NoReturn:
-    """In the copy: nothing of what called comes after it."""
+def _run_in_child(work: Callable[[], None], around: _Around) -> NoReturn:
+    """Run `work` in the copy and then exit, without returning to the caller."""
     code = 1
     try:
         os.setsid()
@@ -116,17 +117,17 @@ def _become(work: Callable[[], None], around: _Around) -> NoReturn:
         os._exit(code)
 
 
-def _ended(child: int) -> int | None:
-    """How it ended, as `os.wait` gives it; None while it runs."""
+def _poll_child(child: int) -> int | None:
+    """Return how the child ended, as in `os.wait`; None while it runs."""
     try:
         ended, status = os.waitpid(child, os.WNOHANG)
-    except ChildProcessError:  # somebody has waited for it, or nobody can in this process
+    except ChildProcessError:  # other code has waited for it, or no code can in this process
         return 0
     return status if ended else None
 
 
 def _compute() -> None:
-    """What several threads share, in torch itself and in its library of linear algebra."""
+    """Run an operation with several threads, both of torch itself and of its library of linear algebra."""
     rows = torch.ones(512, 512)
     torch.mm(rows, rows).add_(1.0).sum()
     compile_callable(torch.neg, backend="eager")(rows)  # Dynamo asks for the state of every device

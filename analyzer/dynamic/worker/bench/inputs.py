@@ -1,4 +1,4 @@
-"""Inputs of calls that are timed: made before, and anew where calls change them."""
+"""Prepare inputs of timed calls in advance, and again if calls change them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Feed:
-    """How the calls of one case get their inputs."""
+    """The inputs of the calls of one case."""
 
     case: Case
     anew: Literal["never", "block", "call"]
-    """When they are copied: `never` if calls leave them as they are; before each `block` if they change them and take
-    them again, as a cache that grows; else before each `call`."""
+    """When inputs are copied: `never` if calls do not change them; before each `block` if calls change them and accept
+    them again, like a growing cache; else before each `call`."""
 
     def take(self, calls: int) -> Iterator[Inputs]:
-        """Of so many calls, in turn; all copies are made here."""
+        """Return the inputs of that many calls; all copies are made here."""
         if self.anew == "call":
             return iter([_copy(self.case) for _ in range(calls)])
         once = _copy(self.case) if self.anew == "block" else (self.case.args, self.case.kwargs)
@@ -34,8 +34,8 @@ class Feed:
 def feed_of(
     case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int = 1, *, is_loop: bool = False
 ) -> Feed:
-    """What calls do to their inputs, seen in two steps of eager code; a loop that changes them begins with new ones each
-    time. Raises what the first of them raises."""
+    """Find out how calls change their inputs, from two steps of eager code. A loop that changes them gets new ones each
+    time. Raises what the first step raises."""
     inputs = _copy(case)
     before = list(seen(inputs, DEPTH, set()))
     step(itertools.repeat(inputs, accumulate))
@@ -51,7 +51,7 @@ def feed_of(
 
 
 def case_of(case: Case) -> Case:
-    """The case with a copy of its inputs: what one arm leaves on them, others do not see."""
+    """Return the case with a copy of its inputs, so that other arms do not see the changes of one arm."""
     args, kwargs = _copy(case)
     return Case(case.name, args, kwargs, case.weight, case.items)
 

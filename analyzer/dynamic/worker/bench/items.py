@@ -1,4 +1,5 @@
-"""What a call processes, derived from its tensors: the rules for units of throughput. Torch is not loaded for it."""
+"""Derive the items that a call processes from its tensors: the rules for units of throughput. This does not load
+torch."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tcready.schema.words import Mode
 IMAGE_CHANNELS = (1, 3, 4)
 """Grey, RGB, and RGB with a mask or a latent of an autoencoder."""
 MANY_NAMES = 3
-"""Of more tensors that share a dimension their number is named."""
+"""If more tensors than this share a dimension, messages give their number instead of their names."""
 
 
 TensorKind = Literal["integer", "floating", "other"]
@@ -24,20 +25,20 @@ class TensorArgument:
     """A tensor among the arguments of a call."""
 
     name: str
-    """As the caller would spell it: `input_ids`, `batch['input_ids']`."""
+    """The name as the caller would write it: `input_ids`, `batch['input_ids']`."""
     shape: tuple[int, ...]
     kind: TensorKind
 
     @property
     def is_input_ids(self) -> bool:
-        """Whether it, or the key that it is found under, is called `input_ids`."""
+        """Return whether the tensor, or its key, is called `input_ids`."""
         return self.name == "input_ids" or self.name.endswith(("['input_ids']", ".input_ids"))
 
 
 def derive_items(arguments: Sequence[TensorArgument], mode: Mode, accumulate: int = 1) -> tuple[Items, ...]:
-    """The units that one call of these arguments is counted in, the main one first; none if nothing says so.
+    """Return the units in which one call of these arguments is counted, the main one first; empty if no rule applies.
 
-    In training counts are those of a step, which has `accumulate` forwards, and steps are a unit themselves.
+    In training, counts are those of a step, which has `accumulate` forwards, and steps are a unit themselves.
     """
     tensors = [each for each in arguments if each.shape and 0 not in each.shape]
     found = next((found for rule in RULES if (found := rule(tensors))), ())
@@ -45,7 +46,7 @@ def derive_items(arguments: Sequence[TensorArgument], mode: Mode, accumulate: in
 
 
 def for_a_step(found: Sequence[Items], mode: Mode, accumulate: int) -> tuple[Items, ...]:
-    """The items of one forward as those of what is timed: in training a step of `accumulate` forwards."""
+    """Convert the items of one forward to those of the timed step: in training a step has `accumulate` forwards."""
     if mode != "train":
         return tuple(found)
     if accumulate > 1:
@@ -57,7 +58,7 @@ def for_a_step(found: Sequence[Items], mode: Mode, accumulate: int) -> tuple[Ite
 
 
 def _count_tokens(tensors: Sequence[TensorArgument]) -> tuple[Items, ...]:
-    """An integer tensor of 2 dimensions that is called `input_ids` or is the first one: ids, samples by tokens."""
+    """Count an integer tensor of 2 dimensions that is called `input_ids` or is the first one: ids, samples by tokens."""
     ids = next((each for each in tensors if each.is_input_ids), tensors[0] if tensors else None)
     if ids is None or ids.kind != "integer" or len(ids.shape) != 2:
         return ()
@@ -69,7 +70,7 @@ def _count_tokens(tensors: Sequence[TensorArgument]) -> tuple[Items, ...]:
 
 
 def _count_images(tensors: Sequence[TensorArgument]) -> tuple[Items, ...]:
-    """A floating tensor of 4 dimensions with the channels of an image, which is the first one.
+    """Count a floating tensor of 4 dimensions that has the channels of an image and is the first one.
 
     It must be the only one of 4 dimensions: queries, keys and values have as many, and few heads look like channels.
     """
@@ -82,7 +83,7 @@ def _count_images(tensors: Sequence[TensorArgument]) -> tuple[Items, ...]:
 
 
 def _count_samples(tensors: Sequence[TensorArgument]) -> tuple[Items, ...]:
-    """The first dimension, if all tensors share it. Vectors alone share their length, which is no batch."""
+    """Count the first dimension, if all tensors share it. For vectors alone it is their length, not a batch."""
     sizes = {each.shape[0] for each in tensors}
     if len(sizes) != 1 or all(len(each.shape) == 1 for each in tensors):
         return ()
@@ -97,4 +98,4 @@ RULES: tuple[Callable[[Sequence[TensorArgument]], tuple[Items, ...]], ...] = (
     _count_images,
     _count_samples,
 )
-"""The first one that counts something decides. Each gets the tensors that have dimensions, in the order of the call."""
+"""The first rule that counts something decides. Each gets the tensors that have dimensions, in the order of the call."""

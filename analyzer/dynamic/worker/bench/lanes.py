@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.arms import Running, built, loss_for
+from tcready.dynamic.worker.bench.arms import Running, build_arm, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
 from tcready.dynamic.worker.bench.loops import Loop, loop_of
 from tcready.dynamic.worker.bench.state import Drift, drift
@@ -32,7 +32,7 @@ FIRST_CALLS = 3
 COPIED_CALLS = 10
 """The most consecutive calls if each changes its inputs, such as a growing cache."""
 SETTLING = 5
-"""The number of calls whose median is compared with that of as many calls before them."""
+"""The number of calls in a median that is compared with that of as many calls before them."""
 SETTLED = 0.05
 """The relative difference up to which these medians count as settled."""
 COMPILED_NOTHING = "compiled nothing"
@@ -65,11 +65,11 @@ class Lane:
     seconds: float = 0.0
     """The seconds of a warm step."""
     drifts: bool = False
-    """Whether calls change its model. All arms of a case are then called equally often."""
+    """True if calls change its model. All arms of a case are then called equally often."""
     again: list[RecompileEvent] = field(default_factory=list)
     """Every recompilation of its arm since the first call."""
     gave_up: bool = False
-    """Whether its arm reached the recompile limit, so that code runs eagerly."""
+    """True if its arm reached the recompile limit, so that code runs eagerly."""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[Missing]:
 
 
 def _names_inductor(code: str) -> bool:
-    """Whether the code compiles with Inductor: it names Inductor, or no backend."""
+    """Return whether the code compiles with Inductor: it names Inductor, or no backend."""
     return "compile" in code and ("inductor" in code or "backend" not in code)
 
 
@@ -176,22 +176,22 @@ def built_or_why(
     forced: bool = False,
     drifting: Sequence[str] = (),
 ) -> Running | str:
-    """Return the arm as `built` does, or in one line why it cannot be built."""
+    """Build the arm as `built` does; if that fails, return the reason in one line."""
     try:
-        return built(context, arm, forced=forced, drifting=drifting)
+        return build_arm(context, arm, forced=forced, drifting=drifting)
     except Exception as error:
         return error_of(error, context, missing)
 
 
 @dataclass
 class _Given:
-    """What is known from calls of eager code, before any arm runs."""
+    """Results of calls of eager code, before any arm runs."""
 
     cases: list[tuple[Loss | None, Feed] | str]
     """For each case, the loss and the feed of inputs; or why it cannot be called."""
     drift: Drift
     compiles: bool
-    """Whether the code compiles parts of itself."""
+    """True if the code compiles parts of itself."""
     loop: Loop | None
 
     @property
@@ -201,7 +201,7 @@ class _Given:
 
 
 def _given(context: Context, request: BenchRequest) -> _Given:
-    eager = built(context, Arm(EAGER, ""))
+    eager = build_arm(context, Arm(EAGER, ""))
     record = Record()
     found = _Given([], Drift(), False, loop_of(context, request))
     for case in context.cases:
@@ -243,11 +243,11 @@ def first_calls(context: Context, lanes: list[Lane], missing: Missing | None) ->
                 lane.out(error_of(error, context, missing))
         for lane in own:
             if lane.arm is not None:
-                lane.arm.kept_bytes = max(memory.allocated(context) - before, 0)
-        _counted(context, own, record)
+                lane.arm.retained_bytes = max(memory.allocated(context) - before, 0)
+        _count_graphs(context, own, record)
 
 
-def _counted(context: Context, own: list[Lane], record: Record) -> None:
+def _count_graphs(context: Context, own: list[Lane], record: Record) -> None:
     """Count the graphs and breaks of an arm over all its cases, which share compiled code."""
     running = next((lane.arm for lane in own if lane.arm is not None), None)
     if running is None or running.eager:
@@ -284,7 +284,7 @@ def warm_up(
             slow = seconds / max(most, 1)
             at_once = 1 if times and times[-1] > slow else min(SETTLING, most - len(times))
             times += watched(context, lane, at_once)
-            settled = _settled(times)
+            settled = _is_settled(times)
     except Exception as error:
         lane.out(error_of(error, context, missing))
         return
@@ -304,7 +304,7 @@ def watched(context: Context, lane: Lane, steps: int) -> list[float]:
 def count(context: Context, lane: Lane, record: Record) -> None:
     """Add recompilations to the lane."""
     if lane.arm is not None and not lane.arm.eager:
-        again = sum(1 for event in record.recompiles if event.kept)
+        again = sum(1 for event in record.recompiles if event.recompiled)
         lane.add(recompiles=(lane.found.recompiles or 0) + again)
         _note_again(context, lane, record)
         lane.gave_up |= any_given_up(record)
@@ -312,7 +312,7 @@ def count(context: Context, lane: Lane, record: Record) -> None:
 
 def _note_again(context: Context, lane: Lane, record: Record) -> None:
     """Add the recompilations of a record to the lane, and name all of them in one note with the guards that failed."""
-    lane.again += [event for event in record.recompiles if event.kept]
+    lane.again += [event for event in record.recompiles if event.recompiled]
     if not lane.again or not record.recompiles:
         return
     every = Record(recompiles=lane.again)
@@ -334,11 +334,11 @@ def _few(parts: Sequence[str], between: str) -> str:
 
 
 def any_given_up(record: Record) -> bool:
-    """Whether code reached the recompile limit and was not recompiled."""
-    return any(not event.kept for event in record.recompiles)
+    """Return whether code reached the recompile limit and was not recompiled."""
+    return any(not event.recompiled for event in record.recompiles)
 
 
-def _settled(times: list[float]) -> bool:
+def _is_settled(times: list[float]) -> bool:
     if len(times) < 2 * SETTLING:
         return False
     before = statistics.median(times[-2 * SETTLING : -SETTLING])

@@ -1,4 +1,4 @@
-"""What else uses the machine while nothing is measured yet."""
+"""Measure what else uses the machine before measurements start."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
 from tcready.dynamic.worker.context import Context
 
 LOOKED = 0.3
-"""Seconds for which the processors are watched, this process asleep."""
+"""Seconds for which the processors are watched while this process sleeps."""
 BUSY = 0.15
-"""Of the processors: what is more than the system itself needs."""
+"""The share of the processors above which more than the system itself is running."""
 TIMES = Path("/proc/stat")
 IDLE = (3, 4)
-"""Places of the idle times (`idle`, `iowait`) among those of a processor."""
+"""The indices of the idle times (`idle`, `iowait`) among those of a processor."""
 
 
 def load(context: Context) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Entries of the stack, and notes if others use the machine. What the system does not tell is left out."""
+    """Return entries of the stack, and notes if others use the machine. Values that the system does not provide are
+    left out."""
     found = [("cpus", str(os.cpu_count()))]
     notes = []
     with contextlib.suppress(OSError, AttributeError):
@@ -40,7 +41,7 @@ def load(context: Context) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]
 
 
 def others(context: Context) -> str:
-    """What others use so much that times are shifted, for a sentence; empty if nothing."""
+    """Describe which other use of the machine distorts times, for a sentence; empty if there is none."""
     busy, among = _busy()
     if busy is not None and busy > BUSY * among:
         return f"others used {busy:.1f} of {among} CPUs"
@@ -52,7 +53,7 @@ def others(context: Context) -> str:
 
 
 def busy_note(busy: float, among: int) -> list[str]:
-    """Given how many of the processors were busy."""
+    """Return the note for this number of busy processors."""
     if busy <= BUSY * among:
         return []
     return [
@@ -62,7 +63,7 @@ def busy_note(busy: float, among: int) -> list[str]:
 
 
 def _busy() -> tuple[float | None, int]:
-    """How many processors others kept busy on average for a moment, of those that this process may use."""
+    """Return how many of the processors that this process may use were busy with other work, on average over a moment."""
     try:
         own = os.sched_getaffinity(0)
         before = _times(own)
@@ -78,7 +79,7 @@ def _busy() -> tuple[float | None, int]:
 
 
 def _times(wanted: set[int]) -> dict[int, tuple[int, int]]:
-    """Of each processor its idle time and all of it."""
+    """Return the idle time and the total time of each processor."""
     found = {}
     for line in TIMES.read_text().splitlines():
         name, *values = line.split()

@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes if the model is fed by its own data loader."""
+"""Measure where the time of an iteration goes if the model gets its data from its own data loader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, call_quietly
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, build_arm, call_quietly
 from tcready.dynamic.worker.bench.inputs import Inputs
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.case import Case
@@ -25,21 +25,21 @@ from tcready.schema.words import EAGER
 
 BATCHES = 50
 FIRST = 2
-"""Batches that do not count: a loader starts its processes for the first, and the model warms up."""
+"""The number of batches that are not counted: a loader starts its processes for the first, and the model warms up."""
 ASK_AGAIN = 1.0
-"""Seconds after which a loader that takes no notice is interrupted once more."""
+"""Seconds after which a loader that ignores an interrupt is interrupted again."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Some batches, each waited for, moved to the device and put through the eager model.
+    """Take some batches: wait for each, move it to the device and run the eager model on it.
 
-    Raises Unmeasured if the loader gives nothing that the model takes, or too few batches in `request.seconds`, and what
-    the loader raises.
+    Raises Unmeasured if the loader yields nothing that the model accepts, or too few batches in `request.seconds`,
+    and what the loader raises.
     """
     del keep  # there is nothing before the last batch
     if request.loader is None:
         raise Unmeasured("not run: no data loader was named")
-    running = built(context, Arm(EAGER, ""))
+    running = build_arm(context, Arm(EAGER, ""))
     fed = _Fed(context, running)
     waits: list[float] = []
     copies: list[float] = []
@@ -49,7 +49,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     while len(calls) < BATCHES:
         began = time.perf_counter()
         try:
-            with _interrupted(until - time.monotonic()):
+            with _interrupt_after(until - time.monotonic()):
                 batches = batches or iter(_batches(request.loader, context))
                 batch = next(batches)
         except (StopIteration, _LateError):
@@ -81,14 +81,15 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 class _LateError(BaseException):
-    """The time of a loader is over; no `except Exception` of its own is to take it."""
+    """The time of a loader is over. It is not an Exception, so that the loader's own `except Exception` does not catch
+    it."""
 
 
 @contextlib.contextmanager
-def _interrupted(seconds: float) -> Iterator[None]:
-    """Raises _LateError in what runs inside once so many seconds are over: a loader may wait for ever.
+def _interrupt_after(seconds: float) -> Iterator[None]:
+    """Raise _LateError in the code inside after that many seconds: a loader may wait forever.
 
-    Where there is no such signal, or in a thread, the limit of the process is the only one.
+    Without such a signal, or in a thread, only the limit of the process applies.
     """
     if seconds <= 0:
         raise _LateError
@@ -109,7 +110,7 @@ def _interrupted(seconds: float) -> Iterator[None]:
 
 
 def _batches(text: str, context: Context) -> Iterable[Any]:
-    """What the name gives, or what it gives when called. Raises Unmeasured if that is no iterable."""
+    """Return the named object, or the result of calling it. Raises Unmeasured if that is not an iterable."""
     value = named(text, "--loader", context.work)
     if callable(value) and not hasattr(value, "__iter__"):
         value = value()
@@ -132,25 +133,27 @@ def _shapes(batch: Inputs) -> str:
 
 
 class _Fed:
-    """The eager model, called with batches: how many of a batch's items it takes the first one shows."""
+    """The eager model, called with batches. The first batch shows how many of its items the model takes."""
 
     def __init__(self, context: Context, running: Running) -> None:
         self.context, self.running = context, running
         self.taken: int | None = None
         self.losses: dict[str, Loss | None] = {}
-        """By the shapes of a batch: a loss that is made up has them."""
+        """Losses by the shapes of a batch, because a generated loss has these shapes."""
 
     def step(self, batch: Inputs) -> tuple[Callable[[Iterator[Inputs]], Any], Iterator[Inputs]]:
-        """What is timed, and what it is called with. Raises Unmeasured if the model does not take the first batch."""
+        """Return the timed step and its arguments. Raises Unmeasured if the model does not accept the first batch."""
         args, kwargs = batch[0][: self.taken], batch[1]
         shapes = _shapes((args, kwargs))
         if shapes not in self.losses:
-            args, self.losses[shapes] = self._tried(args, kwargs)
+            args, self.losses[shapes] = self._find_accepted_arguments(args, kwargs)
             self.taken = len(args)
         return self.running.step(self.losses[shapes]), iter([(args, kwargs)])
 
-    def _tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Loss | None]:
-        """The arguments that the model takes: all, or without the last ones, which are labels then."""
+    def _find_accepted_arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], Loss | None]:
+        """Return the arguments that the model accepts: all, or all but the last ones, which are then labels."""
         first: Exception | None = None
         fewest = max(len(args), 1) if self.taken is not None else 1
         for count in range(len(args), min(fewest, len(args)) - 1, -1):

@@ -1,4 +1,4 @@
-"""Memory that this process and those that it started use."""
+"""Measure the memory of this process and of those that it started."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tcready.dynamic.worker.context import Context
 
 STATUS = Path("/proc/self/status")
 EVERY = 0.05
-"""Seconds between two looks at resident memory: looking takes a fraction of a millisecond."""
+"""Seconds between two reads of the resident memory: a read takes a fraction of a millisecond."""
 
 
 def is_cuda(context: Context) -> bool:
-    """Whether the device has an allocator that counts."""
+    """Return whether the device has an allocator that counts."""
     return bool(torch.device(context.work.options.device).type == "cuda")
 
 
 def device_peak(context: Context) -> int | None:
-    """The most bytes of the device in use since the last `forget_device_peak`, None without such a device."""
+    """Return the most bytes of the device in use since the last `forget_device_peak`; None without such a device."""
     return torch.cuda.max_memory_allocated(context.work.options.device) if is_cuda(context) else None
 
 
 def allocated(context: Context) -> int:
-    """Bytes of the device in use now; 0 without such a device."""
+    """Return the bytes of the device in use now; 0 without such a device."""
     return torch.cuda.memory_allocated(context.work.options.device) if is_cuda(context) else 0
 
 
 def highest_device_peak(context: Context) -> int | None:
-    """The most bytes of the device in use since the process began, None without such a device."""
+    """Return the most bytes of the device in use since the process began; None without such a device."""
     peak = device_peak(context)
     return None if peak is None else max(peak, context.peak_bytes)
 
@@ -45,9 +45,9 @@ def forget_device_peak(context: Context) -> None:
 
 
 def resident() -> int | None:
-    """Resident bytes of this process and those below it; None where there is no /proc."""
+    """Return the resident bytes of this process and those below it; None without /proc."""
     try:
-        return sum(_resident(pid) for pid in (os.getpid(), *_below(os.getpid())))
+        return sum(_resident(pid) for pid in (os.getpid(), *_child_processes(os.getpid())))
     except OSError:
         return None
 
@@ -60,18 +60,18 @@ def _resident(pid: int) -> int:
     return 0  # it ended meanwhile
 
 
-def _below(pid: int) -> list[int]:
-    """Processes that this one started, and those that they did; none where the system does not tell."""
+def _child_processes(pid: int) -> list[int]:
+    """Return the processes that this one started, directly or not; none if the system does not list them."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
             for child in map(int, task.read_text().split()):
-                found += [child, *_below(child)]
+                found += [child, *_child_processes(child)]
     return found
 
 
 class ResidentPeak:
-    """The most resident memory while it is entered, by looking again and again; compilers come and go."""
+    """Record the peak resident memory within the context by polling, since compiler processes come and go."""
 
     def __init__(self) -> None:
         self.bytes: int | None = None
@@ -80,7 +80,7 @@ class ResidentPeak:
 
     def __enter__(self) -> ResidentPeak:
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins anew
+            Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
         self._thread.start()
         return self
 
@@ -104,7 +104,7 @@ class ResidentPeak:
 
 
 def _own_peak() -> int | None:
-    """VmHWM of this process, which misses no short peak; None where the system does not tell."""
+    """Return VmHWM of this process, which includes short peaks; None if the system does not provide it."""
     with contextlib.suppress(OSError, ValueError):
         for line in STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):

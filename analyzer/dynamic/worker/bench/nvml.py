@@ -1,4 +1,4 @@
-"""What NVIDIA's driver tells of a GPU, by its own library: torch has no name for energy or limits of power."""
+"""Read values of a GPU from NVIDIA's driver library: torch provides neither energy nor power limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Process(ctypes.Structure):
 
 
 class NvmlError(Exception):
-    """Why the driver does not tell, in a few words."""
+    """The reason why the driver does not answer, in a few words."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Gpu:
 
     @classmethod
     def of(cls, device: str) -> Gpu:
-        """Raises NvmlError if the library or the device is not found."""
+        """Return the GPU of a torch device. Raises NvmlError if the library or the device is not found."""
         if torch.device(device).type != "cuda" or torch.version.cuda is None:
             raise NvmlError(f"no NVIDIA GPU: the device is {device}")
         try:
@@ -56,24 +56,24 @@ class Gpu:
         return gpu
 
     def others(self) -> int:
-        """Other processes that compute on it, as far as this process may see them. Raises NvmlError if the driver does
-        not tell."""
+        """Return other processes that compute on it, as far as this process may see them. Raises NvmlError if the
+        driver does not answer."""
         count = ctypes.c_uint(MOST_PROCESSES)
         rows = (_Process * MOST_PROCESSES)()
         self._ask("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), rows)
         pids = [row.pid for row in rows[: count.value]]
-        # Inside a container the driver tells the numbers of the host: one of them is then this process.
+        # Inside a container the driver returns process ids of the host: one of them is then this process.
         own = os.getpid() in pids or torch.cuda.is_initialized()
         return max(0, len(pids) - own)
 
     def energy(self) -> float:
-        """Joules since the driver was loaded. Raises NvmlError if it does not count them."""
+        """Return the joules since the driver was loaded. Raises NvmlError if it does not count them."""
         value = ctypes.c_ulonglong()
         self._ask("nvmlDeviceGetTotalEnergyConsumption", self.handle, ctypes.byref(value))
         return value.value / 1000
 
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """Limit of power and clocks as they are now, as far as the driver tells them."""
+        """Return the current power limit and clocks, as far as the driver provides them."""
         found = []
         value = ctypes.c_uint()
         with contextlib.suppress(NvmlError):

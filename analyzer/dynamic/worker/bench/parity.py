@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, differs, judge
 from tcready.dynamic.worker.bench import state
-from tcready.dynamic.worker.bench.arms import Running, built
+from tcready.dynamic.worker.bench.arms import Running, build_arm
 from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -72,10 +72,10 @@ class _Reference:
     layout: str | None
     eager: Called
     differs: bool
-    """Whether a second eager run gives another result."""
+    """True if a second eager run gives another result."""
     how: Repeats
     stateful: bool = False
-    """Whether a call changes the model. Each case then starts with a new model."""
+    """True if a call changes the model. Each case then starts with a new model."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
@@ -96,18 +96,18 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
     with compiler(context, request) as missing:
         until, first = math.inf, 0.0
-        kept: dict[str, Running] = {}
+        reusable: dict[str, Running] = {}
         for number, (seed, layout) in enumerate(_rounds(request)):
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
                 break
             context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as given'}")
-            seeded = _seeded(context, seed)
+            seeded = _with_seed(context, seed)
             references = _references(context, seeded, seed, layout, found, request.seconds)
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    _with_generator(seeded, arm, wanted, found, kept)
+                    _with_generator(seeded, arm, wanted, found, reusable)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -126,25 +126,25 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _with_generator(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
 ) -> None:
     """Compare an arm in all cases. If eager code draws random numbers, make compiled code draw the same: Inductor's own
     generator gives others. Otherwise keep Inductor's, so that code in the compile caches can be used."""
     if not any(each.eager.draws for each in references):
         before = {key: measured for key, measured in found.items() if key[0] == arm.name}
-        _arm(context, arm, references, found, kept)
-        if all(_agreed(found[key]) or not _agreed(before[key]) for key in before):
+        _arm(context, arm, references, found, reusable)
+        if all(_has_agreed(found[key]) or not _has_agreed(before[key]) for key in before):
             return
         # It may draw and then restore the state of the generator.
         found.update(before)
-        kept.pop(arm.name, None)
+        reusable.pop(arm.name, None)
         inductor.forget_compiled()
     with inductor.eager_random():
-        _arm(context, arm, references, found, kept)
+        _arm(context, arm, references, found, reusable)
 
 
-def _agreed(measured: ArmMeasured) -> bool:
-    """Whether no difference was found so far."""
+def _has_agreed(measured: ArmMeasured) -> bool:
+    """Return whether no difference was found so far."""
     return measured.parity is None or measured.parity.same is not False
 
 
@@ -158,7 +158,7 @@ def _rounds(request: BenchRequest) -> Iterator[tuple[int, str | None]]:
         yield SEEDS[0], layout
 
 
-def _seeded(context: Context, seed: int) -> Context:
+def _with_seed(context: Context, seed: int) -> Context:
     """Return the context with models of this seed. A large model keeps its weights, because other weights would take as
     much memory again; only its inputs change."""
     if seed == SEED_BUILD or bytes_of(context.build()) > SMALL:
@@ -239,7 +239,7 @@ def _reference(
 
 
 def _arm(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
 ) -> None:
     """Compare one arm in all cases. Code compiled for an earlier seed is used with the weights of this seed, if the
     results agree. Otherwise a new model is compiled; one for each case if calls change the model.
@@ -247,7 +247,7 @@ def _arm(
     Raises what building it raises.
     """
     stateful = any(each.stateful for each in references)
-    earlier = None if stateful else kept.get(arm.name)
+    earlier = None if stateful else reusable.get(arm.name)
     references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
     running: Running | None = None
     compiled = False
@@ -255,11 +255,11 @@ def _arm(
         key = arm.name, each.index
         record = Record()
         if running is None or stateful:
-            if arm.name in kept or running is not None:
+            if arm.name in reusable or running is not None:
                 inductor.forget_compiled()
-            running, compiled = built(context, arm), False
+            running, compiled = build_arm(context, arm), False
             if each.layout is None:
-                kept[arm.name] = running
+                reusable[arm.name] = running
         try:
             with recording(record):
                 actual = _called(context, running, each)
@@ -272,7 +272,7 @@ def _arm(
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(
-            found[key], parity=_joined(parity, each, actual, _judged(context, arm, each, actual))
+            found[key], parity=_add_comparison(parity, each, actual, _judge(context, arm, each, actual))
         )
 
 
@@ -300,15 +300,15 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
         actual = _called(context, running, reference)
     except Exception:
         return False
-    judged = _judged(context, arm, reference, actual)
+    judged = _judge(context, arm, reference, actual)
     if not judged.ok:
         return False
     parity = found[key].parity or ParityMeasured(None)
-    found[key] = replace(found[key], parity=_joined(parity, reference, actual, judged))
+    found[key] = replace(found[key], parity=_add_comparison(parity, reference, actual, judged))
     return True
 
 
-def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
+def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
     """Compare an arm with eager code, up to rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
@@ -316,14 +316,14 @@ def _judged(context: Context, arm: Arm, reference: _Reference, actual: Called) -
         if not is_compiled:
             return called(context, model, model, case, reference.eager.loss, reference.how).outcome
         inductor.forget_compiled()
-        running = built(replace(context, build=lambda: model), arm)
+        running = build_arm(replace(context, build=lambda: model), arm)
         return _called(context, running, replace(reference, case=case)).outcome
 
     calls = Calls(run, context.build, (reference.case,), fused=True)
     return judge(context, reference.eager.outcome, actual.outcome, calls)
 
 
-def _joined(
+def _add_comparison(
     parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement
 ) -> ParityMeasured:
     """Add one more comparison. The first difference is the one that is reported."""
@@ -345,7 +345,7 @@ def _joined(
     if judged.ok:
         if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
             return parity  # an earlier result that was not comparable stays
-        compared = _tells(reference.eager)
+        compared = _has_finite_values(reference.eager)
         return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
     why = ""
     if reference.eager.draws and reference.eager.random != actual.random:
@@ -360,9 +360,9 @@ def _joined(
     return replace(parity, same=False, detail=f"{judged.text}{reference.words}")
 
 
-def _tells(eager: Called) -> bool:
-    """Whether a difference could have been found: the outputs or gradients contain a finite value, or an argument was
-    changed."""
+def _has_finite_values(eager: Called) -> bool:
+    """Return whether a difference could have been found: the outputs or gradients contain a finite value, or an
+    argument was changed."""
     gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]
     return eager.wrote or any(isinstance(leaf, torch.Tensor) and _has_value(leaf) for leaf in gave)
 
@@ -400,7 +400,7 @@ def _train(
             if measured.error or measured.parity is None:
                 continue
             try:
-                running = built(context, arm)
+                running = build_arm(context, arm)
                 with running.in_place():
                     actual = _losses(context, running.function, running.model, each.case, loss, steps)
             except Exception as error:
@@ -450,9 +450,9 @@ def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: in
 def losses_differ(
     expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
 ) -> Difference:
-    """Return the first step whose loss differs by more than the tolerance (relative to the largest loss) plus a multiple
-    of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more than
-    TOO_FAR."""
+    """Return the first step with a loss that differs by more than the tolerance (relative to the largest loss) plus a
+    multiple of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more
+    than TOO_FAR."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
     allowed = tolerance * scale + TIMES * (own if math.isfinite(own) else 0.0)
@@ -473,7 +473,7 @@ class _NotOtherwiseError(Exception):
     """No tensor of the inputs can have this layout."""
 
 
-def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
+def _map_tensors(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
     """Raises _NotOtherwiseError if nothing changes."""
     changed = False
 
@@ -499,10 +499,10 @@ def _non_contiguous(case: Case) -> Case:
             return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
         return torch.stack([tensor, tensor], -1)[..., 0] if tensor.dim() else tensor
 
-    return _mapped(case, change)
+    return _map_tensors(case, change)
 
 
-def _expanded(case: Case) -> Case:
+def _expand_rows(case: Case) -> Case:
     """Replace every row by the first row, without a copy, in all tensors with the length of the first one."""
     leaves = pytree.tree_leaves((case.args, case.kwargs))
     length = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
@@ -511,9 +511,9 @@ def _expanded(case: Case) -> Case:
         fits = tensor.dim() and tensor.shape[0] == length and length > 1
         return tensor[:1].expand(tensor.shape) if fits else tensor
 
-    return _mapped(case, change)
+    return _map_tensors(case, change)
 
 
 LAYOUTS: Mapping[str, Callable[[Case], Case]] = MappingProxyType(
-    {"non-contiguous": _non_contiguous, "expanded": _expanded}
+    {"non-contiguous": _non_contiguous, "expanded": _expand_rows}
 )

@@ -1,4 +1,4 @@
-"""One process of a bench: a model is built, what is asked for is measured, and the answer grows with every step."""
+"""One process of a bench: build a model and measure what is requested; the answer grows with every step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
 
 Keep = Callable[[BenchAnswer], None]
-"""Takes what was measured so far; it stands if the process ends."""
+"""Takes the measurements so far; they remain if the process ends."""
 KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] = MappingProxyType(
     {
         "steady": steady.run,
@@ -41,25 +41,25 @@ KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] 
 
 
 def serve(context: Context, room: Path) -> None:
-    """Answer requests one after the other with the model of a run that is over: `request-N.json` is the N-th, and
-    `done-N` says that it was answered, `done-0` that the run is over. Whoever asks ends the process."""
+    """Answer requests one after the other with the model of a finished run: `request-N.json` is the N-th, `done-N`
+    means that it was answered, and `done-0` that the run is over. The sender of the requests ends the process."""
     forget_calls(context)
     for number in itertools.count():
         run(context, next_request(BenchRequest, room, number), room, is_built=True)
 
 
 def wait(context: Context, room: Path) -> NoReturn:
-    """Measure what is asked for next, as `request-1.json`, in a process that has imported torch meanwhile. Whoever asks
-    ends the process."""
+    """Answer the next request, `request-1.json`, in a process that has imported torch in the meantime. The sender of
+    the request ends the process."""
     wanted = next_request(BenchRequest, room, 0)
     context.work = replace(context.work, bench=wanted)
     run(context, wanted, room)
     next_request(BenchRequest, room, 1)
-    sys.exit(1)  # nobody asks for more
+    sys.exit(1)  # there are no more requests
 
 
 def forget_calls(context: Context) -> None:
-    """Drop what the stages left for each other, and what Dynamo compiled."""
+    """Drop the data that the stages left for each other, and everything that Dynamo compiled."""
     context.eager_outcomes, context.compiled_outcomes = [], []
     context.eager_again, context.compiled_again = {}, {}
     context.eager_steps, context.compiled_steps = [], []
@@ -70,9 +70,9 @@ def forget_calls(context: Context) -> None:
 
 
 def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool = False) -> None:
-    """Measure what is asked for, and leave `result.json` in `room`, whole after every step.
+    """Measure what is requested, and leave `result.json` in `room`, complete after every step.
 
-    What the target raises is the answer's `failure`. `is_built`: the stages up to `build` are done already.
+    An exception of the target becomes the `failure` of the answer. `is_built`: the stages up to `build` are done already.
     """
     path = str(room / "result.json")
     context.journal.news = ""
@@ -114,14 +114,16 @@ def run(context: Context, request: BenchRequest, room: Path, *, is_built: bool =
 
 
 def _sources(request: BenchRequest) -> dict[str, str]:
-    """What the arms lay over the files. Raises Unmeasured if they do not agree: a module is imported once."""
+    """Return the sources that the arms put in place of files. Raises Unmeasured if they do not agree, because a module
+    is imported only once."""
     if len({arm.sources for arm in request.arms}) > 1:
         raise Unmeasured("arms with different sources cannot be measured in one process")
     return dict(request.arms[0].sources) if request.arms else {}
 
 
 def _not_begun(context: Context) -> str | None:
-    """Import and build, of an object that was given one copy of it; why there is no model, None if there is one."""
+    """Import and build; for an object that was passed in, make one copy. Return why there is no model, None if there is
+    one."""
     steps = [step for step in TO_A_MODEL if not context.given or step.name in OF_AN_OBJECT]
     try:
         if climb(context, steps) is None:

@@ -63,10 +63,10 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 def add_profile(context: Context, lane: Lane, seconds: float) -> None:
     """Add a profile to a warm lane. Energy is measured for at most `seconds`. Raises what calls raise."""
     context.journal.write(f"bench: {lane.name}, profile")
-    lane.add(profile=_profiled(context, lane, min(seconds, ENERGY_SECONDS)))
+    lane.add(profile=_run_profiler(context, lane, min(seconds, ENERGY_SECONDS)))
 
 
-def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
+def _run_profiler(context: Context, lane: Lane, seconds: float) -> Profile:
     assert lane.arm is not None
     lane.arm.rewind()
     events, span = _events(context, lane)
@@ -74,7 +74,7 @@ def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
     joules, reason = _energy(context, lane, seconds)
     lane.arm.rewind()
     host, processors = _seconds(context, lane)
-    called = _called(events)
+    called = _top_level_calls(events)
     dynamo_seconds = None if lane.arm.eager else _in_dynamo(context, lane)
     costs = _guards(context, lane)
     found = Profile(
@@ -140,7 +140,7 @@ def _guards(context: Context, lane: Lane) -> GuardCosts | None:
 
 
 def _is_kernel(event: Any) -> bool:
-    """Whether an event is a kernel of the device, not a copy or a user annotation."""
+    """Return whether an event is a kernel of the device, not a copy or a user annotation."""
     return (
         "CUDA" in str(event.device_type)
         and not getattr(event, "is_user_annotation", False)
@@ -148,7 +148,7 @@ def _is_kernel(event: Any) -> bool:
     )
 
 
-def _called(events: Sequence[Any]) -> list[Any]:
+def _top_level_calls(events: Sequence[Any]) -> list[Any]:
     """Return the operators and compiled kernels that no other operator or kernel called."""
     return [event for event in events if _is_call(event) and not _below_a_call(event)]
 

@@ -1,4 +1,4 @@
-"""One arm over its cases in turn, for a long time: does memory grow, does it compile again, does it get slower."""
+"""Run one arm over its cases in turn, for a long time: detect growing memory, recompilations and slower calls."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tcready.schema.bench import BenchAnswer, BenchRequest, CheckState, Soak, So
 
 STRETCHES = 20
 WARM_SHARE = 0.15
-"""Of the seconds, for the warm-up of all cases."""
+"""The share of the seconds for the warm-up of all cases."""
 MANY = 200
-"""Calls of which a 99th percentile says something."""
+"""The least number of calls for a meaningful 99th percentile."""
 LEAST_POINTS = 8
-"""Fewer stretches say nothing of what goes on."""
+"""With fewer stretches, no trend can be determined."""
 DRIFT = 0.10
-"""Calls that get slower by more than this part fail a soak."""
+"""Calls that get slower by more than this fraction fail a soak."""
 FAST = 0.1
-"""So many of the calls of a stretch are its fastest. They must get slower too: what others do on the machine slows down
-the median, and seldom every call."""
+"""The share of the calls of a stretch that are its fastest. They must get slower too: other load on the machine slows
+down the median, but seldom every call."""
 LEAST_GROWTH = 4 << 20
-"""Bytes in the second half of a soak: an allocator moves by less, back and forth."""
+"""The least growth in bytes in the second half of a soak: an allocator varies by less."""
 STEADY = 0.2
-"""Memory grows steadily if each step from one third of the second half to the next is this part of the growth at least:
-one jump is none, nor is a saw."""
+"""Memory grows steadily if each step from one third of the second half to the next is at least this part of the growth:
+a single jump or a sawtooth does not count."""
 
 
 @dataclass
@@ -52,12 +52,12 @@ class _Stretch:
     times: dict[str | None, list[float]] = field(default_factory=dict)
 
     def part(self, part: float) -> dict[str | None, float]:
-        """What this part of the calls is faster than."""
+        """The time below which this part of the calls is."""
         return {case: sorted(times)[int(len(times) * part)] for case, times in self.times.items()}
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Raises Unmeasured if the arm cannot be called in any case."""
+    """Run the soak. Raises Unmeasured if the arm cannot be called in any case."""
     # one arm: noted once, and not at each of many calls
     with context.journal.running(request.arms[0].name), compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
@@ -127,7 +127,7 @@ def _point(context: Context, stretch: _Stretch, record: Record, seconds: float) 
         statistics.quantiles(times, n=100)[98] if len(times) >= MANY else None,
         memory.resident(),
         torch.cuda.memory_allocated(context.work.options.device) if memory.is_cuda(context) else None,
-        sum(event.kept for event in record.recompiles),
+        sum(event.recompiled for event in record.recompiles),
     )
 
 
@@ -138,7 +138,8 @@ def _answer(
     gave_up: bool,
     failed: str,
 ) -> BenchAnswer:
-    """`times`: of each stretch the medians, and what the fastest calls took, by the name of their case."""
+    """Return the answer. `times`: for each stretch the medians, and the times of the fastest calls, by the name of
+    their case."""
     soak = Soak(
         arm,
         points[-1].seconds if points else 0.0,
@@ -148,17 +149,17 @@ def _answer(
     )
     if len(points) >= LEAST_POINTS:
         soak = replace(soak, growth_bytes_per_hour=growth(points), drift=drift(times[0]))
-    state, reason = judged(soak, drift(times[1]), gave_up, failed)
+    state, reason = judge_soak(soak, drift(times[1]), gave_up, failed)
     return BenchAnswer("soak", soak=replace(soak, state=state, reason=reason))
 
 
-def judged(
+def judge_soak(
     soak: Soak, fastest: float | None, gave_up: bool = False, failed: str = ""
 ) -> tuple[CheckState, str]:
-    """Whether memory, recompilations and latency stay as they are, and in words what does not.
+    """Return whether memory, recompilations and latency stay constant, and describe what does not.
 
-    `fastest`: the drift of the fastest calls; `gave_up`: whether Dynamo reached its limit of recompilations; `failed`:
-    what a call raised.
+    `fastest`: the drift of the fastest calls; `gave_up`: whether Dynamo reached its limit of recompilations;
+    `failed`: the exception of a call.
     """
     half = soak.points[len(soak.points) // 2 :]
     late = sum(point.recompiles for point in half)
@@ -193,15 +194,15 @@ def judged(
             f"the median call got {soak.drift:.0%} slower, the fastest calls did not: others use the machine"
         )
     more = f" ({'; '.join(notes)})" if notes else ""
-    kept = (
+    detail = (
         f"in {soak.calls} calls of {soak.seconds:.0f} s memory did not grow steadily, and calls got no slower"
     )
-    return "pass", f"{kept}{more}"
+    return "pass", f"{detail}{more}"
 
 
 def growth(points: Sequence[SoakPoint]) -> float | None:
-    """Bytes an hour, by a line of least squares through the second half of the points: of the device if it counts,
-    else of resident memory; None if neither is known."""
+    """Return the growth in bytes per hour, by a least-squares line through the second half of the points: of the device
+    if it counts, else of resident memory; None if neither is known."""
     half = points[len(points) // 2 :]
     sizes = [p.device_bytes if p.device_bytes is not None else p.resident_bytes for p in half]
     known = [size for size in sizes if size is not None]
@@ -211,9 +212,10 @@ def growth(points: Sequence[SoakPoint]) -> float | None:
 
 
 def steady_growth(sizes: Sequence[int | None]) -> float | None:
-    """Bytes that memory grew by from the first third to the last, None if it did not grow steadily, or by too little.
+    """Return the bytes by which memory grew from the first third to the last; None if it did not grow steadily, or by too
+    little.
 
-    The lower medians of thirds are compared: a jump, a saw and the noise of an allocator do not rise in both steps.
+    The lower medians of thirds are compared: a jump, a sawtooth and the noise of an allocator do not rise in both steps.
     """
     known = [size for size in sizes if size is not None]
     third = len(known) // 3
@@ -230,8 +232,8 @@ def steady_growth(sizes: Sequence[int | None]) -> float | None:
 
 
 def drift(medians: Sequence[dict[str | None, float]]) -> float | None:
-    """How much slower calls are in the last quarter of the stretches than in the first, as a part; each case by itself,
-    since their order is drawn, and the median of the cases. None if no case ran in both."""
+    """Return how much slower calls are in the last quarter of the stretches than in the first, as a fraction: the
+    median over the cases, each by itself because their order is random. None if no case ran in both."""
     quarter = max(1, len(medians) // 4)
     first, last = medians[:quarter], medians[-quarter:]
     changes = []

@@ -1,4 +1,4 @@
-"""What the figures of a bench hold for: versions, device, clocks, settings."""
+"""Describe the setup to which the figures of a bench apply: versions, device, clocks, settings."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ VARIABLES = (
     "NCCL_",
     "CUBLAS_",
 )
-"""How environment variables begin that change how fast a model runs."""
+"""Prefixes of environment variables that change how fast a model runs."""
 NAMED = ("CC", "CXX", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MALLOC_CONF")
-"""Others."""
+"""Other such variables."""
 OUR_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-"""Folders of this process alone."""
+"""Folders of this process only."""
 LONGEST = 120
-"""Letters of one entry."""
+"""The maximum number of characters of an entry."""
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 CLOCK = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 
 
 def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], ...]:
-    """By name, each as a text; what is not known here is left out."""
+    """Return the entries by name, each as text; unknown values are left out."""
     known = context.journal.observation.environment or {}
     everything = {**known, **known.get("packages", {})}
     found = {name: str(value) for name, value in everything.items() if isinstance(value, (str, int, float))}
@@ -79,7 +79,7 @@ def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], 
 
 
 def _shapes(context: Context) -> str:
-    """Types and sizes of the tensors that each case is called with; of many, a digest of them."""
+    """Return the types and sizes of the tensors with which each case is called; if there are many, a digest of them."""
     cases = []
     for case in context.cases:
         tensors = (leaf for leaf in flatten((case.args, case.kwargs))[0] if isinstance(leaf, torch.Tensor))
@@ -90,7 +90,7 @@ def _shapes(context: Context) -> str:
 
 
 def _version(compiler: str) -> str:
-    """Its own first line."""
+    """Return the first line of the compiler's version output."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = [compiler, "--version"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603

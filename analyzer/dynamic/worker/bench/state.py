@@ -1,4 +1,4 @@
-"""What calls change on the model itself: buffers, which can be put back, and attributes."""
+"""Find and restore what calls change on the model itself: buffers, which can be restored, and attributes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tcready.dynamic.worker.torch_internals.placement import address_of
 from torch import nn
 
 NAMED = 3
-"""Attributes that a note names."""
+"""The most attributes that a note names."""
 
 
 def marks(model: Any, of: Callable[[torch.Tensor], Any] = written) -> dict[str, list[Any]]:
-    """Of each buffer and attribute of a module and those in it something that changes if it does; of a tensor in an
-    attribute what `of` gives. Empty of a function."""
+    """Return a value for each buffer and attribute of a module and its submodules that changes if they do; for a tensor
+    in an attribute the result of `of`. Empty for a function."""
     if not isinstance(model, nn.Module):
         return {}
     found = {f"buffer {name}": [written(buffer)] for name, buffer in model.named_buffers()}
@@ -31,7 +31,7 @@ def marks(model: Any, of: Callable[[torch.Tensor], Any] = written) -> dict[str, 
 
 @dataclass(frozen=True)
 class Drift:
-    """What each call of a model changes."""
+    """The changes of each call to a model."""
 
     buffers: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Drift:
 
     @property
     def note(self) -> str:
-        """Empty if all of it can be put back."""
+        """Return the note; empty if all changes can be undone."""
         if not self.attributes:
             return ""
         more = f" and {len(self.attributes) - NAMED} more" if len(self.attributes) > NAMED else ""
@@ -58,9 +58,9 @@ class Drift:
 
 
 def drift(model: Any, call: Callable[[], Any]) -> Drift:
-    """What a call changes of a model that was called before. A tensor in an attribute counts by its shape, and buffers of
-    torch's own modules (statistics of a batch norm) do not count: what a call costs does not hang on their values.
-    Raises what the call raises."""
+    """Return what a call changes of a model that was called before. A tensor in an attribute counts by its shape, and
+    buffers of torch's own modules (statistics of a batch norm) do not count, because the cost of a call does not depend
+    on their values. Raises what the call raises."""
 
     def shape(tensor: torch.Tensor) -> Any:
         return tuple(tensor.shape)
@@ -87,8 +87,8 @@ def _buffers_of_torch(model: Any) -> frozenset[str]:
     )
 
 
-def kept(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
-    """Copies of those buffers, by name."""
+def copy_buffers(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
+    """Return copies of those buffers, by name."""
     if not isinstance(model, nn.Module):
         return {}
     known = dict(model.named_buffers())
@@ -96,7 +96,8 @@ def kept(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
 
 
 def as_built(model: Any, other: Any) -> bool:
-    """Give a model the weights and buffers of another one, in place; whether they have the same, so that this can be."""
+    """Give a model the weights and buffers of another one, in place. Return whether both have the same ones, so that
+    this is possible."""
     if not isinstance(model, nn.Module) or not isinstance(other, nn.Module):
         return False
     mine, others = (dict((*each.named_parameters(), *each.named_buffers())) for each in (model, other))
@@ -110,7 +111,7 @@ def as_built(model: Any, other: Any) -> bool:
 
 
 def put_back(model: Any, buffers: Mapping[str, torch.Tensor]) -> None:
-    """Into the same memory where it is as large: CUDA graphs know it by its place."""
+    """Restore buffers, in the same memory if the size allows: CUDA graphs refer to the memory address."""
     for name, value in buffers.items():
         owner, _, key = name.rpartition(".")
         module = model.get_submodule(owner)

@@ -91,7 +91,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             _plan_blocks(lanes, request.blocks - number, until - time.monotonic())
             context.journal.write("bench: blocks of calls", number, request.blocks)
             for lane in shuffled():
-                _guarded(context, lane, missing, lambda lane: _block(context, lane))
+                _measure_or_drop(context, lane, missing, lambda lane: _block(context, lane))
             if request.seed == 0 and not context.journal.news:
                 context.journal.news = first_answer(lanes, request.calls)
             keep(replace(answer, measured=measured(lanes)))
@@ -101,12 +101,16 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if time.monotonic() > until:
                 break
             for lane in wanting:
-                _guarded(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
+                _measure_or_drop(
+                    context, lane, missing, lambda lane: _singly(context, lane, request.latencies)
+                )
             keep(replace(answer, measured=measured(lanes)))
         _drop_eager(lanes)
         if request.profile and memory.is_cuda(context):
             for lane in alive(lanes):
-                _guarded(context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane)))
+                _measure_or_drop(
+                    context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane))
+                )
             for lane in alive(lanes):
                 with contextlib.suppress(
                     Exception
@@ -125,7 +129,7 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
     before = memory.allocated(context)
     lane.timed(context, 1)
     taken = (memory.device_peak(context) or before) - before
-    return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.kept_bytes + taken)
+    return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.retained_bytes + taken)
 
 
 def first_answer(lanes: list[Lane], calls: int) -> str:
@@ -180,7 +184,7 @@ def _is_noisy(blocks: Sequence[float]) -> bool:
     return len(blocks) >= LEAST_ROUNDS and max(blocks) > NOISY * min(blocks)
 
 
-def _guarded(context: Context, lane: Lane, missing: Missing, measure: Callable[[Lane], None]) -> None:
+def _measure_or_drop(context: Context, lane: Lane, missing: Missing, measure: Callable[[Lane], None]) -> None:
     """Run `measure`, unless the lane was dropped. If it raises, drop the lane but keep its earlier results."""
     if lane.arm is None:
         return

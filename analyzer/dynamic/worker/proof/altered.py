@@ -1,4 +1,4 @@
-"""What is altered around a call: modes and weights of modules, numbers that they keep, settings of the process."""
+"""Temporary changes around a call: modes and weights of modules, numbers that they store, settings of the process."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tcready.dynamic.worker.proof.variations import (
 from torch import nn
 
 COPIED = 50_000_000
-"""Numbers of a model that is copied."""
+"""The most numbers of a model that are copied."""
 
 
 def changes_to_arguments(variation: str, constants: tuple[float | str, ...]) -> VaryOne | None:
-    """What becomes of numbers, flags and strings among the arguments; None if they stay what they are."""
+    """Return the change to numbers, flags and strings among the arguments; None if they do not change."""
     if variation in APART_BY_FIRST:
         return each_apart(APART_BY_FIRST[variation])
     if variation in FLAGS_ALONE:
@@ -54,19 +54,19 @@ def altered(
     draw: torch.Generator,
     change: VaryOne | None,
 ) -> Iterator[None]:
-    """The model as a variation has it, for one call. `change` is what became of the arguments."""
+    """Apply a variation to the model for one call. `change` is the change to the arguments."""
     with contextlib.ExitStack() as stack:
         if variation in OF_PYTHON and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
-            stack.enter_context(other_values_kept(kept_values(model, float, own=own), change))
+            stack.enter_context(other_plain_values(plain_values(model, float, own=own), change))
         if variation in FLAGS_ALONE and change is not None:
-            stack.enter_context(other_values_kept(kept_values(model, bool), change))
+            stack.enter_context(other_plain_values(plain_values(model, bool), change))
         if variation in APART_BY_FIRST and change is not None:
-            stack.enter_context(other_values_kept(kept_values(model, int, bool, float), change))
+            stack.enter_context(other_plain_values(plain_values(model, int, bool, float), change))
         if of_modules := OF_MODULES.get(variation):
-            stack.enter_context(other_values_kept(kept_values(model, int, bool, NoneType), of_modules))
+            stack.enter_context(other_plain_values(plain_values(model, int, bool, NoneType), of_modules))
         if variation.endswith(IN_MODULES) and (at := set_to(constants).get(variation)):
-            stack.enter_context(other_values_kept(kept_values(model, int, str, float, own=True), at))
+            stack.enter_context(other_plain_values(plain_values(model, int, str, float, own=True), at))
         if variation == OTHER_MODE_INSIDE:
             stack.enter_context(modes_inside_turned(model))
         if variation == FROZEN:
@@ -110,7 +110,7 @@ def frozen(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def gradients_left(model: Any) -> Iterator[None]:
-    """Parameters with the gradients of a step that came before."""
+    """Give parameters the gradients of an earlier step."""
     parameters = [*model.parameters()] if isinstance(model, nn.Module) else []
     for each in parameters:
         each.grad = torch.ones_like(each) if each.requires_grad else None
@@ -123,7 +123,7 @@ def gradients_left(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def setting(variation: str) -> Iterator[None]:
-    """The setting of the process that a variation names, for one call."""
+    """Change the setting of the process that a variation names, for one call."""
     dtype = torch.get_default_dtype()
     level = LOGGED.get(variation)
     levels = {logger: logger.level for logger in user_loggers()} if level is not None else {}
@@ -140,7 +140,7 @@ def setting(variation: str) -> Iterator[None]:
             logger.setLevel(known)
 
 
-def kept_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, Any]]:
+def plain_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any, str, Any]]:
     """Return the values of these types (of numbers, flags, strings and None) that modules keep, as (owner, name, value):
     in attributes, in buffers without dimensions (a counter may be in either) and in configuration objects. Of torch's own
     modules, only floats are returned, because their integers are sizes; with `own`, nothing is."""
@@ -148,35 +148,40 @@ def kept_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any, 
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if type(module).__module__.startswith("torch.") and (own or types != (float,)):
             continue
-        kept = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
-        kept += [
+        current = [(name, value) for name, value in vars(module).items() if not name.startswith("_")]
+        current += [
             (name, buffer.item())
             for name, buffer in module._buffers.items()
             if buffer is not None and not buffer.dim() and buffer.device.type != "meta"
         ]
         found += [
-            (module, name, value) for name, value in kept if type(value) in types and name != "training"
+            (module, name, value) for name, value in current if type(value) in types and name != "training"
         ]
-        for _, value in kept:  # a configuration
+        for _, value in current:  # a configuration
             if _is_record(value):
                 found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
     return found
 
 
 def _is_record(value: Any) -> bool:
-    """Whether it is an object of a class of the user's own, which holds nothing but plain values."""
-    held = getattr(value, "__dict__", None)
+    """Return whether a value is an object of a user class that holds nothing but plain values."""
+    attributes = getattr(value, "__dict__", None)
     is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
-    return isinstance(held, dict) and is_own and not isinstance(value, (nn.Module, type)) and is_plain(held)
+    return (
+        isinstance(attributes, dict)
+        and is_own
+        and not isinstance(value, (nn.Module, type))
+        and is_plain(attributes)
+    )
 
 
-def _kept_now(module: Any, name: str) -> Any:
+def _current_value(module: Any, name: str) -> Any:
     value = getattr(module, name, None)
     return value.item() if isinstance(value, torch.Tensor) and not value.dim() else value
 
 
-def _keep(module: Any, name: str, value: Any) -> None:
-    """Give what a module or a configuration keeps another value, in place if it is a buffer."""
+def _set_value(module: Any, name: str, value: Any) -> None:
+    """Set a value of a module or a configuration, in place if it is a buffer."""
     buffer = module._buffers.get(name) if isinstance(module, nn.Module) else None
     if buffer is not None:
         with torch.no_grad():
@@ -188,20 +193,20 @@ def _keep(module: Any, name: str, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def other_values_kept(kept: Sequence[tuple[Any, str, Any]], change: VaryOne) -> Iterator[None]:
-    changed = [change(value) for _, _, value in kept]
-    for (module, name, _), value in zip(kept, changed, strict=True):
-        _keep(module, name, value)
+def other_plain_values(current: Sequence[tuple[Any, str, Any]], change: VaryOne) -> Iterator[None]:
+    changed = [change(value) for _, _, value in current]
+    for (module, name, _), value in zip(current, changed, strict=True):
+        _set_value(module, name, value)
     try:
         yield
     finally:
-        for (module, name, before), value in zip(kept, changed, strict=True):
-            if _kept_now(module, name) == value:
-                _keep(module, name, before)
+        for (module, name, before), value in zip(current, changed, strict=True):
+            if _current_value(module, name) == value:
+                _set_value(module, name, before)
 
 
 def weights_of(model: Any) -> list[torch.Tensor]:
-    """The parameters that may be given other values for a call."""
+    """Return the parameters that may get other values for a call."""
     found = [*model.parameters()] if isinstance(model, nn.Module) else []
     if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in found):
         return []
@@ -216,11 +221,11 @@ def _noise(weights: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
 
 @contextlib.contextmanager
 def other_weights(model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    kept = [(each, each.detach().clone()) for each in weights_of(model)]
-    for each, value in kept:
+    current = [(each, each.detach().clone()) for each in weights_of(model)]
+    for each, value in current:
         each.data.copy_(change(value))
     try:
         yield
     finally:
-        for each, value in kept:
+        for each, value in current:
             each.data.copy_(value)

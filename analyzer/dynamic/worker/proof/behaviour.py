@@ -1,4 +1,4 @@
-"""What one call did, as far as a caller can see it, and whether two did the same."""
+"""Record the effects of one call that a caller can see, and compare those of two calls."""
 
 from __future__ import annotations
 
@@ -39,60 +39,60 @@ from tcready.dynamic.worker.proof.kept import (
     stream,
 )
 from tcready.dynamic.worker.proof.sharing import Pair, described, same_containers, shared
-from tcready.dynamic.worker.proof.surroundings import left_otherwise, surroundings, writes
+from tcready.dynamic.worker.proof.surroundings import global_state, left_otherwise, writes
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema.proof import Differs
 from torch import nn
 
 LONG = 400
-"""Characters of a printed value that are kept."""
+"""The number of characters of a printed value that are stored."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One call. It can be pickled: what is no tensor and no plain value is kept as the name of its type."""
+    """One call. It can be pickled: anything but tensors and plain values is stored as the name of its type."""
 
     error: str | None = None
-    """The type of what it raised."""
+    """The type of the raised exception."""
     message: str = ""
     outputs: list[Any] = field(default_factory=list)
     structure: list[str] = field(default_factory=list)
     differentiable: list[tuple[bool, bool]] = field(default_factory=list)
-    """Which outputs require grad, and which may have no part in autograd at all."""
+    """For each output, whether it requires grad, and whether it can have no part in autograd at all."""
     gradients: dict[str, Any] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)
-    """What was passed, as the call left it, with its structure and which of it requires grad."""
+    """The arguments after the call, with their structure and which of them require grad."""
     state: dict[str, Any] = field(default_factory=dict)
     """Buffers and attributes of modules, whether they train, and the parameters that the call wrote to."""
     names: dict[str, Any] = field(default_factory=dict)
-    """What became of the names of the Python modules that are watched, and of their classes."""
+    """Changes to the names of the watched Python modules, and to their classes."""
     left: dict[str, Any] = field(default_factory=dict)
-    """The values that these names were given."""
+    """The new values of these names."""
     process: dict[str, Any] = field(default_factory=dict)
-    """What the call set for the whole process, and what it wrote to files."""
+    """Settings of the whole process that the call changed, and files that it wrote."""
     shared: frozenset[Pair] = frozenset()
-    """What lies in the same memory, and lists, dicts and sets that are the same object."""
+    """Values that share memory, and lists, dicts and sets that are the same object."""
     modules: dict[str, int] = field(default_factory=dict)
-    """How often each module was called, and its hooks with it; of eager calls alone."""
+    """The number of calls of each module, and of its hooks; only for eager calls."""
     by_position: dict[str, int] = field(default_factory=dict)
-    """How many arguments by position each module got in all."""
+    """The total number of positional arguments of each module."""
     written: dict[str, int] = field(default_factory=dict)
-    """How often what each module gave was written to afterwards: its hooks may have kept it."""
+    """The number of later writes to the outputs of each module: its hooks may have stored them."""
     given: dict[str, list[float]] = field(default_factory=dict)
-    """The mean absolute value of what each module gives, call by call."""
+    """The mean absolute output of each module, call by call."""
     raised: bool = False
-    """Whether a `raise` or an `assert` of the user's own gave the exception."""
+    """True if a `raise` or an `assert` of user code raised the exception."""
     printed: str = ""
-    """On standard output and standard error, and what was logged and warned of."""
+    """Standard output and standard error, log messages and warnings."""
     random: str = ""
     strides: list[Any] = field(default_factory=list)
-    """Of outputs that are strided tensors, without those of dimensions of length one."""
+    """Strides of outputs that are strided tensors, without dimensions of length one."""
     warned: tuple[str, ...] = ()
-    """Warnings that torch's own code in C++ gives."""
+    """Warnings from torch's own C++ code."""
 
     @property
-    def tells(self) -> bool:
-        """Whether something in it could differ: an exception, or a value that is neither NaN nor infinite."""
+    def is_comparable(self) -> bool:
+        """True if a difference could be detected: there is an exception, or a value that is neither NaN nor infinite."""
         tensors = [each for each in self.outputs if isinstance(each, torch.Tensor)]
         if self.error is not None or not tensors:
             return True
@@ -100,13 +100,13 @@ class Behaviour:
 
 
 GRADIENT_SCALE = -64.0
-"""The gradient of the loss: a backward of the user's own may ignore what it is given, or clamp it. A power of two changes
-no digit."""
+"""The gradient of the loss. It is not 1, because a user's backward may ignore or clamp the gradient that it gets. A
+power of two changes no digit."""
 LARGE_GRADIENT_SCALE = 4096.0
-"""Another one: gradients of ordinary losses do not reach the bounds at which some code clamps them."""
+"""A second gradient of the loss: gradients of ordinary losses do not reach the bounds at which some code clamps them."""
 
 
-def behaviour(
+def observe_call(
     model: Any,
     function: Callable[..., Any],
     args: Any,
@@ -119,17 +119,18 @@ def behaviour(
     scale: float = GRADIENT_SCALE,
     counts: bool = True,
 ) -> Behaviour:
-    """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
+    """Record one call of `function`, which is `model`, its compiled form or one of its functions; the arguments are
+    its own.
 
-    `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
-    are, or are computed from. With `gradients`, their gradients and those of parameters are compared, and with `second`
-    those of their squares; the loss is multiplied by `scale`. With `counts`, hooks count the calls of modules; compiled
-    calls do without.
+    `watched` are modules with names that the call may change; `leaves` are the tensors among the arguments, or from
+    which these are computed. With `gradients`, their gradients and those of parameters are compared, and with
+    `second` those of their squares; the loss is multiplied by `scale`. With `counts`, hooks count the calls of
+    modules; compiled calls do not use this.
     """
     seed_generators()
     before = _names(watched)
     written = _versions(model)
-    kept = _containers(model)
+    originals = _containers(model)
     error: BaseException | None = None
     output: Any = None
     containers: frozenset[Pair] = frozenset()
@@ -140,28 +141,28 @@ def behaviour(
         called: Counter[str] = Counter()
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
-        told: dict[str, list[Any]] = {}
+        callback_calls: dict[str, list[Any]] = {}
         given_by: dict[str, list[float]] = {}
         try:
             with torch.set_grad_enabled(gradients):
-                set_before = surroundings()
+                set_before = global_state()
                 with contextlib.ExitStack() as stack:
                     if counts:
-                        stack.enter_context(_counted(model, called, by_position, written_to, given_by))
-                        told = stack.enter_context(_told(model))
+                        stack.enter_context(_count_calls(model, called, by_position, written_to, given_by))
+                        callback_calls = stack.enter_context(_record_callback_calls(model))
                     try:
                         given = function(*args, **kwargs)
                         containers = same_containers(given, (args, kwargs), model)
                         output = drained(given)
                     finally:
-                        set_after = surroundings()
+                        set_after = global_state()
             if gradients:
                 grads = _gradients(model, leaves, output, scale, second=second)
         except Exception as raised:
             error = raised
     found, structure = flatten(output)
     passed, passed_structure = flatten((args, kwargs))
-    moved, left = _moved(before, _names(watched))
+    moved, left = _find_changed_names(before, _names(watched))
     return Behaviour(
         _type_of(error) if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
@@ -172,11 +173,11 @@ def behaviour(
         [*map(plain, passed), *passed_structure, *map(_in_autograd, passed)],
         state_of(model)
         | _rewritten(model, written)
-        | _replaced(model, kept)
-        | _attached(model, found, passed, error),
+        | _find_replaced(model, originals)
+        | _find_attached(model, found, passed, error),
         moved,
         left,
-        process | left_otherwise(set_before, set_after) | told,
+        process | left_otherwise(set_before, set_after) | callback_calls,
         shared(found, passed, model) | containers,
         dict(called),
         dict(by_position),
@@ -191,12 +192,12 @@ def behaviour(
 
 
 EXACT = 1e-5
-"""How far floats are apart at most, as a part of the largest, if they were not worked out with fewer digits."""
+"""The largest difference between floats, relative to the largest, if they were not computed with fewer digits."""
 
 
-def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
-    """What a call under autocast gives, by types alone: of tensors the dtype, the shape, and whether they have all digits
-    of the `whole` call without autocast."""
+def reduce_to_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
+    """Reduce the result of a call under autocast to types: for tensors the dtype, the shape, and whether they have all
+    digits of the `whole` call without autocast."""
 
     def written(one: Any, other: Any) -> str:
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
@@ -213,8 +214,8 @@ def of_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
     return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
 
 
-def of_outputs(seen: Behaviour) -> Behaviour:
-    """Return only what a call gives, raises and prints; of the printed text all but the numbers."""
+def reduce_to_outputs(seen: Behaviour) -> Behaviour:
+    """Return only the outputs, exceptions and printed text of a call; the text without its numbers."""
     return Behaviour(
         seen.error,
         seen.message,
@@ -230,7 +231,7 @@ def _in_autograd(leaf: Any) -> tuple[bool, bool]:
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Whether it comes of a statement of the user's own that raises, and not of what torch is given."""
+    """Return whether an exception comes from a user statement that raises, not from invalid arguments of torch."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -242,19 +243,19 @@ def _is_raised(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _counted(
+def _count_calls(
     model: Any,
     called: Counter[str],
     by_position: Counter[str],
     written: Counter[str],
     means: dict[str, list[float]],
 ) -> Iterator[None]:
-    """Counts the calls of modules, by the names that the model knows them by, before the call or after it, and how often
-    the tensors that they give are written to afterwards.
+    """Count the calls of modules, by the names that the model has for them before or after the call, and the later writes
+    to their outputs.
 
-    What it does not know counts if it has hooks: a module that the call makes for itself nobody gives any later.
+    An unknown module counts if it has hooks: a module that the call creates for itself is not visible to others later.
     """
-    # Modules are kept: one that is made during the call could have the id of one that is gone.
+    # Modules are kept alive: a new one that is made during the call could have the id of a deleted one.
     calls: list[tuple[nn.Module, int]] = []
     given: list[tuple[nn.Module, torch.Tensor, int, float]] = []
 
@@ -294,11 +295,11 @@ def _counted(
 
 
 @contextlib.contextmanager
-def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
-    """Notes what the functions of the user's own that modules keep as attributes are called with: whoever builds the
-    model may pass another one."""
+def _record_callback_calls(model: Any) -> Iterator[dict[str, list[Any]]]:
+    """Record the arguments of the user functions that modules store as attributes: another user of the model may pass
+    another function."""
     found: dict[str, list[Any]] = {}
-    kept = [
+    originals = [
         (module, name, value)
         for module in (model.modules() if isinstance(model, nn.Module) else ())
         for name, value in vars(module).items()
@@ -315,7 +316,7 @@ def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
 
         return note
 
-    noted = [(module, name, value, noting(name, value)) for module, name, value in kept]
+    noted = [(module, name, value, noting(name, value)) for module, name, value in originals]
     for module, name, _, note in noted:
         setattr(module, name, note)
     try:
@@ -327,7 +328,7 @@ def _told(model: Any) -> Iterator[dict[str, list[Any]]]:
 
 
 def _mean(output: torch.Tensor) -> float:
-    """The mean absolute value of a tensor of numbers on a device; NaN of any other."""
+    """Return the mean absolute value of a tensor of numbers on a device; NaN for any other value."""
     if (
         output.layout != torch.strided
         or output.device.type == "meta"
@@ -346,14 +347,14 @@ def _strides(leaf: Any) -> Any:
 
 
 def _type_of(error: BaseException) -> str:
-    """Its type by a name that no other has: one of the user's own may be called as one of Python's is."""
+    """Return the type of an exception by a unique name: a user's class may have the name of one of Python's."""
     kind = type(error)
     known = kind.__module__.partition(".")[0] in ("builtins", "torch")
     return kind.__name__ if known else f"{kind.__module__}.{kind.__qualname__}"
 
 
 class _Labelled(io.TextIOBase):
-    """Writes whole lines to another text, each behind a label."""
+    """Writes whole lines to another stream, each after a label."""
 
     def __init__(self, text: io.StringIO, label: str) -> None:
         self._text, self._label, self._line = text, label, ""
@@ -370,15 +371,15 @@ class _Labelled(io.TextIOBase):
 
 
 def user_loggers() -> list[logging.Logger]:
-    """The root logger and all that exist but torch's."""
+    """Return the root logger and all existing loggers except torch's."""
     known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     return [logging.root, *(each for each in known if each.name.partition(".")[0] != "torch")]
 
 
 @contextlib.contextmanager
 def heard() -> Iterator[tuple[io.StringIO, list[str]]]:
-    """What is printed, logged and warned of by code other than torch's, and what torch warns of in C++; nothing of it
-    goes anywhere else."""
+    """Capture what code other than torch's prints, logs and warns of, and torch's warnings from C++. Nothing of it is
+    shown."""
     text = io.StringIO()
     own: list[str] = []
     errors = _Labelled(text, "on standard error: ")
@@ -408,7 +409,7 @@ _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 
 class _WithExtra(logging.Formatter):
-    """Writes what a caller passes as `extra`, too."""
+    """Also writes the `extra` of a log call."""
 
     def format(self, record: logging.LogRecord) -> str:
         extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
@@ -416,7 +417,7 @@ class _WithExtra(logging.Formatter):
 
 
 TRIGGERED = "(Triggered internally at "
-"""A part of each warning that torch's C++ code gives. Such a warning may name any line of Python."""
+"""A part of each warning from torch's C++ code. Such a warning may name any line of Python."""
 
 
 def _said(named: Mapping[str, Any]) -> str:
@@ -430,13 +431,13 @@ def _said(named: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _below_the_level(text: io.StringIO) -> Iterator[None]:
-    """Notes what is not logged as its logger is set to a higher level: another user may set a lower one."""
+    """Record messages that are not logged because of a higher level of the logger: another user may set a lower one."""
     known = logging.Logger.isEnabledFor
 
     def noting(logger: logging.Logger, level: int) -> bool:
         is_enabled = known(logger, level)
         caller = sys._getframe(1)
-        of_torch = logger.name.partition(".")[0] == "torch"  # it notes what it compiles
+        of_torch = logger.name.partition(".")[0] == "torch"  # it records compiled code
         if not is_enabled and not of_torch and caller.f_globals.get("__name__") == "logging":
             text.write(f"not logged: {level} {logger.name} {_said(caller.f_locals)}\n")
         return is_enabled
@@ -451,8 +452,8 @@ def _below_the_level(text: io.StringIO) -> Iterator[None]:
 def _gradients(
     model: Any, tensors: Sequence[torch.Tensor], output: Any, scale: float, *, second: bool = False
 ) -> dict[str, Any]:
-    """The gradients of parameters and of the inputs that require them, and which gradients of outputs were written to;
-    none where nothing is to be trained. With `second`, also the gradients of the sum of their squares."""
+    """Return the gradients of parameters and of the inputs that require them, and which gradients of outputs were
+    written to; empty if nothing is to be trained. With `second`, also the gradients of the sum of their squares."""
     wanted = (
         {f"parameter {n}": p for n, p in model.named_parameters()} if isinstance(model, nn.Module) else {}
     )
@@ -474,7 +475,7 @@ def _gradients(
             loss.backward()
     except NotTrainedError:
         return {}
-    if second:  # where a formula has no second gradient, another one of the same function may give zeros
+    if second:  # if a formula has no second gradient, another one of the same function may return zeros
         for tensor in wanted.values():
             tensor.grad = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
     found = {name: None if t.grad is None else t.grad.detach().clone() for name, t in wanted.items()}
@@ -485,8 +486,8 @@ def _gradients(
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """What a module and those in it hold: buffers, attributes with what is in them, which modules there are, which
-    parameters train and which have a gradient."""
+    """Return the state of a module and its submodules: buffers, attributes with their contents, the list of modules,
+    which parameters train and which have a gradient."""
     if not isinstance(model, nn.Module):
         return {}
     found: dict[str, Any] = {}
@@ -528,11 +529,12 @@ HOOKS = (
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module())) - {"training"}
 SMALL = 1_000_000
-"""Numbers in the parameters of a model that are all compared; of a larger one those that were written to."""
+"""The most parameter values of a model that are all compared; of a larger one, those that were written to are."""
 
 
 def _versions(model: Any) -> dict[str, tuple[int, int, Any]]:
-    """Which tensor each parameter is, how often it was written to, and a checksum: writes to `.data` are not counted."""
+    """Return for each parameter its identity, its number of writes, and a checksum, because writes to `.data` are not
+    counted."""
     known = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     return {name: _version(each) for name, each in known.items()}
 
@@ -544,36 +546,36 @@ def _version(parameter: nn.Parameter) -> tuple[int, int, Any]:
 
 
 INTEGERS = MappingProxyType({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64})
-"""By the bytes of a number, the integers that have as many."""
+"""For each size in bytes, the integer dtype of that size."""
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    """The sum of the bits of a tensor, read as integers. A call that writes to one row of a large table changes it."""
+    """The sum of the bits of a tensor, read as integers. It changes if a call writes to one row of a large table."""
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     return int(tensor.view(INTEGERS[tensor.element_size()]).sum(dtype=torch.int64))
 
 
 def _containers(model: Any) -> dict[str, Any]:
-    """The dicts, lists, sets and buffers that modules keep: others may hold them as well."""
+    """Return the dicts, lists, sets and buffers that modules store: others may refer to them as well."""
     found: dict[str, Any] = {}
     for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
         own = [(key, value) for key, value in vars(module).items() if not key.startswith("_")]
-        kept = [(key, value) for key, value in own if isinstance(value, (dict, list, set))]
-        found |= {f"{name}.{key}".lstrip("."): value for key, value in (*kept, *module._buffers.items())}
+        values = [(key, value) for key, value in own if isinstance(value, (dict, list, set))]
+        found |= {f"{name}.{key}".lstrip("."): value for key, value in (*values, *module._buffers.items())}
     return found
 
 
-def _replaced(model: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether each of them is another object now."""
+def _find_replaced(model: Any, originals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether each of them is another object now."""
     now = _containers(model)
-    return {name + REPLACED: now.get(name) is not kept[name] for name in kept}
+    return {name + REPLACED: now.get(name) is not originals[name] for name in originals}
 
 
-def _attached(
+def _find_attached(
     model: Any, outputs: Sequence[Any], inputs: Sequence[Any], error: BaseException | None
 ) -> dict[str, Any]:
-    """Attributes that the user's code gave to outputs, inputs and buffers, or to an exception of its own."""
+    """Return attributes that user code added to outputs, inputs and buffers, or to an exception of its own."""
     buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
     tensors = [
         *((f"output {number}", each) for number, each in enumerate(outputs)),
@@ -597,7 +599,7 @@ def _attached(
 
 
 def _rewritten(model: Any, versions: Mapping[str, tuple[int, int, Any]]) -> dict[str, Any]:
-    """The parameters that a call has written to, or may have."""
+    """Return the parameters that a call has written to, or may have."""
     known = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
     is_small = sum(each.numel() for each in known.values()) <= SMALL
     found: dict[str, Any] = {}
@@ -611,7 +613,7 @@ def _rewritten(model: Any, versions: Mapping[str, tuple[int, int, Any]]) -> dict
 
 
 def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
-    """The values of modules and of their classes, each by its full name."""
+    """Return the values of modules and of their classes, each by its full name."""
     known = {module.__name__ for module in modules}
     owners: list[tuple[str, Any]] = [(module.__name__, module) for module in modules]
     owners += [
@@ -629,11 +631,11 @@ def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
 
 
 MANY = 1000
-"""Values of one name that are compared."""
+"""The most values of one name that are compared."""
 
 
 def _now(value: Any, modules: Set[str]) -> list[tuple[Any, Any]]:
-    """A value and what is in it, each with how often it was written to, to be told from later ones."""
+    """Return a value and its contents, each with its number of writes, to detect later changes."""
     found: list[tuple[Any, Any]] = []
     pending: list[tuple[Any, int]] = [(value, 0)]
     while pending and len(found) < MANY:
@@ -645,11 +647,11 @@ def _now(value: Any, modules: Set[str]) -> list[tuple[Any, Any]]:
 
 
 WATCHED = 3
-"""Containers and objects in each other that are opened."""
+"""The nesting depth of containers and objects that are opened."""
 
 
 def _mark(value: Any) -> Any:
-    """What is another once a value was written to."""
+    """Return a value that changes if the argument is written to."""
     if isinstance(value, torch.Tensor):
         return 0 if value.is_inference() else value._version
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
@@ -658,7 +660,8 @@ def _mark(value: Any) -> Any:
 
 
 def _is_watched(value: Any, modules: Set[str]) -> bool:
-    """Whether what is in it is watched: in containers, modules, and what these Python modules define."""
+    """Return whether the contents of a value are watched: those of containers, modules, and definitions of these Python
+    modules."""
     if isinstance(value, (*CONTAINERS, nn.Module)):
         return True
     return (value.__module__ if isinstance(value, FunctionType) else type(value).__module__) in modules
@@ -671,15 +674,15 @@ def _parts(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, nn.Module):
         return [*value.parameters(), *value.buffers()]
-    held = vars(value).items() if isinstance(value, FunctionType) else inside(value)
-    return [part for item in held for part in item]
+    pairs = vars(value).items() if isinstance(value, FunctionType) else inside(value)
+    return [part for item in pairs for part in item]
 
 
-def _moved(
+def _find_changed_names(
     before: Mapping[str, list[tuple[Any, Any]]], after: Mapping[str, list[tuple[Any, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a call did to them, and the values that it gave them: earlier calls, of which there may be others, leave
-    their traces in the rest."""
+    """Return how a call changed the names, and their new values. Only new values count: the rest has traces of earlier
+    calls, of which there may be others."""
     found: dict[str, Any] = {}
     left: dict[str, Any] = {}
     for name in dict.fromkeys([*before, *after]):
@@ -710,11 +713,12 @@ REPLACED = ", replaced by another object"
 NOT_SAVED = ", a buffer that is not saved"
 PRINTED = "what is printed"
 FILE = "file "
-"""How the names of files begin; and what is ignored if every call writes to another file."""
+"""Prefix of the names of files; the name is ignored if every call writes to another file."""
 
 
 def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
-    """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
+    """Return the state that differs between two equal calls, such as the time of day. In printed text only numbers may
+    differ."""
     names = one.state.keys() & other.state.keys()
     found = {name for name in names if _moves(one.state[name], other.state[name])}
     # of a list of times each call makes another item
@@ -744,17 +748,17 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
 
 
 def lines_that_move(lines: Sequence[str]) -> frozenset[str]:
-    """The names, among what differs between two calls, of printed lines whose numbers differ."""
+    """Return the names of printed lines, among the differences between two calls, in which numbers differ."""
     return frozenset(f"{PRINTED}: {_without_numbers(line)}" for line in lines)
 
 
 def _each_item(name: str) -> str:
-    """What stands for all items of a list or dict, of the name of one: `times[*]` of `times[0]`."""
+    """Return the name for all items of a list or dict, given the name of one: `times[*]` for `times[0]`."""
     return f"{name.rpartition('[')[0]}[*]"
 
 
 def _is_clock(one: Any, other: Any) -> bool:
-    """Whether numbers moved by amounts that are not whole and not the same, but for the rounding of a sum."""
+    """Return whether numbers changed by amounts that are neither whole nor equal, except for the rounding of a sum."""
     moved = [isinstance(each, list) and all(isinstance(x, float) for x in each) for each in (one, other)]
     if not all(moved) or len(one) != len(other):
         return all(moved)
@@ -764,12 +768,12 @@ def _is_clock(one: Any, other: Any) -> bool:
 
 
 def is_as_before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the state of a module is what it was."""
+    """Return whether the state of a module is unchanged."""
     return one.keys() == other.keys() and not any(_moves(one[name], other[name]) for name in one)
 
 
 def _moves(one: Any, other: Any) -> bool:
-    """Whether two calls leave other values. A number is the same to the last digit: a clock has moved by little."""
+    """Return whether two calls leave other values. Numbers must be equal to the last digit: a clock changes by little."""
     numbers = isinstance(one, float) and isinstance(other, float)
     return one != other if numbers else bool(compare(one, other).difference)
 
@@ -779,7 +783,7 @@ def _without_numbers(text: str) -> str:
 
 
 def _without_moving_numbers(text: str, ignored: frozenset[str]) -> str:
-    """The text without the numbers of lines that two calls print with other numbers."""
+    """Return the text without the numbers of lines in which two calls print different numbers."""
     lines = text.splitlines(keepends=True)
     return "".join(
         _without_numbers(line) if lines_that_move([line.rstrip("\n")]) <= ignored else line for line in lines
@@ -787,7 +791,7 @@ def _without_moving_numbers(text: str, ignored: frozenset[str]) -> str:
 
 
 def same_digits(one: Behaviour, other: Behaviour) -> bool:
-    """Whether outputs and gradients are the same to the last digit; what is no tensor is not asked."""
+    """Return whether outputs and gradients are equal to the last digit; other values are not compared."""
     pairs = [*zip(one.outputs, other.outputs, strict=False)]
     pairs += [(value, other.gradients.get(name)) for name, value in one.gradients.items()]
     return all(
@@ -802,7 +806,7 @@ def same_digits(one: Behaviour, other: Behaviour) -> bool:
 def difference(
     before: Behaviour, after: Behaviour, ignored: frozenset[str] = frozenset()
 ) -> tuple[Differs, str] | None:
-    """What differs first, and how, in one line; None if a caller sees no difference. What is `ignored` is `restless`."""
+    """The first difference in one line; None if a caller sees no difference. `ignored` is the result of `restless`."""
     if before.error != after.error:
         return "exception", f"{_ending(before)} became {_ending(after)}"
     if before.structure != after.structure:
@@ -844,7 +848,7 @@ def difference(
 
 
 def printed_otherwise(before: str, after: str, ignored: frozenset[str]) -> str | None:
-    """Return which line is printed, logged or warned of before or after a change alone, or None if none is."""
+    """Return a line that is printed, logged or warned of only before or only after a change; None if there is none."""
     before, after = (re.sub(_LINE_OF_TRACE, "", text) for text in (before, after))
     before, after = (_without_moving_numbers(text, ignored) for text in (before, after))
     if before == after:
@@ -869,8 +873,8 @@ def _process(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
 
 
 def noticed(before: Behaviour, after: Behaviour) -> str | None:
-    """What a caller may notice for all that nothing differs: a module that is called more often, and its hooks with it,
-    or a tensor where a number was kept."""
+    """Return what a caller may notice although nothing differs: a module (with its hooks) that is called more often, or
+    a tensor in place of a stored number."""
     if more := Counter(after.modules) - Counter(before.modules):
         return f"the module {next(iter(more))} is called more often: its hooks are, too"
     if [*before.modules] != [*after.modules]:
@@ -893,7 +897,7 @@ def _are_near(one: float, other: float) -> bool:
 
 
 def another_message(before: Behaviour, after: Behaviour) -> str | None:
-    """What the user's own exceptions say, if that is something else; what torch says is its own."""
+    """Return a different message of a user exception; messages of torch's own may differ."""
     if before.error is None or before.error != after.error or not before.raised:
         return None
     return None if before.message == after.message else f"{_ending(before)} became {_ending(after)}"
@@ -902,7 +906,8 @@ def another_message(before: Behaviour, after: Behaviour) -> str | None:
 def compiled_difference(
     eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()
 ) -> str | None:
-    """The same for compiled code, which may raise another exception, print otherwise and draw otherwise."""
+    """Return the first difference of compiled code, which may raise another exception, print other text and draw other
+    random numbers."""
     if found := ends_otherwise(eager, compiled):
         return found
     if eager.error is not None:
@@ -918,7 +923,8 @@ def compiled_difference(
 
 
 def left_by_exception(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
-    """What compiled code leaves otherwise where both raise: what Python wrote before may wait for the graph to end."""
+    """Return the effects that differ in compiled code if both raise: effects of earlier Python code may be delayed
+    until the graph ends."""
     if eager.error is None or compiled.error is None:
         return None
     return _left_behind(eager, compiled, ignored)
@@ -929,9 +935,9 @@ def _left_behind(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str])
 
 
 def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]) -> str | None:
-    """What compiled code prints, logs or warns of that eager code does not, in one line.
+    """Return a line that compiled code prints, logs or warns of and eager code does not.
 
-    It may say less: something else may be left out of what is compiled.
+    It may print less, because compiled code may leave out other messages.
     """
     texts = [_without_moving_numbers(each.printed, ignored) for each in (compiled, eager)]
     lines = [Counter(text.splitlines()) for text in texts]
@@ -940,14 +946,14 @@ def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[s
 
 
 def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
-    """What one of them raises, if the other raises nothing."""
+    """Return the exception of one of them, if the other raises nothing."""
     if (eager.error is None) == (compiled.error is None):
         return None
     return f"{_ending(eager)} became {_ending(compiled)}"
 
 
 def _counters(seen: Behaviour) -> Behaviour:
-    """The numbers that a call moved, alone: what is kept at a first call is there when the compiled one is made."""
+    """Return only the numbers that a call changed: values stored at a first call exist when the compiled one is made."""
     return replace(seen, names={name: value for name, value in seen.names.items() if isinstance(value, list)})
 
 
@@ -972,7 +978,7 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
     for name, value in one.items():  # a number is saved no more than such a buffer
         if type(value) in (bool, int, float) and name + NOT_SAVED not in one:
             other.pop(name + NOT_SAVED, None)
-    # where there was no container, nobody held one
+    # if there was no container, nothing referred to one
     one, other = (
         {k: v for k, v in mine.items() if not k.endswith(REPLACED) or k in theirs}
         for mine, theirs in ((one, other), (other, one))
@@ -989,7 +995,8 @@ def _of(before: list[Any], after: list[Any]) -> str | None:
 
 
 TINY = 1e-2
-"""Tensors with no greater number are compared by their own scale: the tolerance for what is near zero would pass them."""
+"""Tensors with no number above this are compared by their own scale: the tolerance for values near zero would accept
+them."""
 
 
 def _of_small(before: list[Any], after: list[Any]) -> str | None:
@@ -1007,7 +1014,7 @@ def _of_small(before: list[Any], after: list[Any]) -> str | None:
 
 
 SMALL_APART = 0.05
-"""How far such numbers may be apart, as a part of the largest."""
+"""The largest difference between such numbers, relative to the largest."""
 
 
 def _named(before: Mapping[str, Any], after: Mapping[str, Any], what: str) -> str | None:
@@ -1021,7 +1028,8 @@ def _named(before: Mapping[str, Any], after: Mapping[str, Any], what: str) -> st
 
 
 def _as_tensor(one: Any, other: Any) -> tuple[Any, Any]:
-    """A number beside a tensor of no dimension is one: a counter may be kept in a buffer."""
+    """Convert a number that is compared with a zero-dimensional tensor to a tensor: a counter may be stored in a
+    buffer."""
     if isinstance(one, (int, float)) and isinstance(other, torch.Tensor) and other.dim() == 0:
         return torch.as_tensor(one, dtype=other.dtype, device=other.device), other
     return one, other

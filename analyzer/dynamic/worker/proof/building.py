@@ -1,4 +1,4 @@
-"""What importing and building a model shows, before any call of it."""
+"""Record the effects of importing and building a model, before any call."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.surroundings import (
     environment_read,
     environment_set,
+    global_state,
     left_otherwise,
-    surroundings,
     writes,
 )
 from tcready.dynamic.worker.proof.variations import ENVIRONMENT
@@ -33,11 +33,11 @@ class Build:
     """The import and the build of a model."""
 
     failure: str | None = None
-    """Why it failed, in one line."""
+    """The reason for the failure, in one line."""
     seen: Behaviour = field(default_factory=Behaviour)
-    """What it prints, writes, draws and sets for the process."""
+    """Its output, writes, random numbers and settings of the process."""
     restless: frozenset[str] = frozenset()
-    """What differs between two builds."""
+    """Differences between two builds."""
 
 
 def start(context: Context) -> str | None:
@@ -52,12 +52,12 @@ def start(context: Context) -> str | None:
 
 
 def begin(context: Context, request: ProofRequest) -> Build:
-    """Import and build, and build again where environment variables that the changed files read have other values."""
+    """Import and build, and build again with other values of environment variables that the changed files read."""
     changed = {place.path for place in request.functions}
     with heard() as (printed, _), environment_read(changed) as names, writes().noted() as written:
-        before = surroundings()  # warnings have other filters meanwhile
+        before = global_state()  # warnings have other filters meanwhile
         failure = start(context)
-        process = left_otherwise(before, surroundings())
+        process = left_otherwise(before, global_state())
     if failure is not None:
         return Build(failure)
     process |= written
@@ -68,7 +68,7 @@ def begin(context: Context, request: ProofRequest) -> Build:
                 state = state_of(context.build_as("infer", SEED_BUILD + 1))
             except Exception as error:
                 state = {"an exception": type(error).__name__}
-        process |= {f"{made} {name}": kept for name, kept in state.items()}
+        process |= {f"{made} {name}": entry for name, entry in state.items()}
     seed_generators()
     with heard() as (again, _):
         context.build_as("infer", SEED_BUILD + 1)
@@ -80,11 +80,11 @@ def begin(context: Context, request: ProofRequest) -> Build:
 
 
 def weights_built(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
-    """What tells the weights of one build from those of another."""
-    model = models.built("infer", request.seeds[0])
+    """Return values that identify the weights of a build."""
+    model = models.get_model("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
-    held = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
-    own = {each.data_ptr() for each in held if each.layout == torch.strided}
+    tensors = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
+    own = {each.data_ptr() for each in tensors if each.layout == torch.strided}
     return {
         name: (
             value.shape,

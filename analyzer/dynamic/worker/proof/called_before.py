@@ -1,4 +1,4 @@
-"""Models that were called once before: what they make at their first call is there when they are compiled."""
+"""Use models that were called once before: state that they create at their first call exists when they are compiled."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from torch import nn
 
 
 class CalledBefore:
-    """From here on each model that the context builds is called with the inputs as given, as a user would call it: in
-    inference, without gradients."""
+    """Call each model that the context builds from now on once with the inputs as given, as a user would: in inference,
+    without gradients."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -36,10 +36,10 @@ class CalledBefore:
     def difference(
         self, key: Key, first: Behaviour, actual: Behaviour, ignored: frozenset[str]
     ) -> tuple[Differs, str] | None:
-        """What differs between `actual` and the call `key` of a model that was not called before.
+        """Return the difference between `actual` and the call `key` of a model that was not called before.
 
-        What is printed, and which random numbers are drawn, at the first call of all alone may be missing. Such numbers
-        move those that come after them: in training the call is compared then with the second of two calls.
+        Output and random numbers of the very first call may be missing. Such numbers change later ones: in training
+        the call is then compared with the second of two calls.
         """
         found = difference(first, actual, ignored)
         if found is None or key.variation != GIVEN or key.function is not None or key.case:

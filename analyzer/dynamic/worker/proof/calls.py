@@ -26,7 +26,7 @@ from tcready.dynamic.worker.proof.altered import (
     COPIED,
     altered,
     changes_to_arguments,
-    kept_values,
+    plain_values,
     setting,
     weights_of,
 )
@@ -34,9 +34,9 @@ from tcready.dynamic.worker.proof.behaviour import (
     GRADIENT_SCALE,
     LARGE_GRADIENT_SCALE,
     Behaviour,
-    behaviour,
-    of_outputs,
-    of_types,
+    observe_call,
+    reduce_to_outputs,
+    reduce_to_types,
 )
 from tcready.dynamic.worker.proof.caught import Caught, caught_around
 from tcready.dynamic.worker.proof.constructors import build_with
@@ -100,31 +100,31 @@ from tcready.schema.words import Mode
 from torch import nn
 
 RECORDED = 2
-"""Calls of a function that are kept, to be made again alone."""
+"""The number of recorded calls of a function, which are repeated alone."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """Which call it is."""
+    """Identifies a call."""
 
     mode: Mode
     seed: int
     case: int
     variation: str
     function: FunctionPlace | None = None
-    """Called alone; `case` is the number of the call that was recorded. None: the model is called."""
+    """The function that is called alone; `case` is then the number of the recorded call. None: the model is called."""
     constants: tuple[float | str, ...] = ()
-    """At which inputs are tried."""
+    """Values of inputs that are tried."""
 
     @property
     def words(self) -> str:
-        """How a person would say it."""
+        """Describe the call for people."""
         what = f"{self.function.name} alone, " if self.function else ""
         return f"{what}{MODES[self.mode]}, seed {self.seed}, inputs {self.variation}"
 
     @property
     def only(self) -> str:
-        """In which calls alone: "for empty inputs"."""
+        """Describe the limiting inputs for people: "for empty inputs"."""
         if self.variation == EMPTY:
             return "for empty inputs"
         given = f"{GIVEN}, "
@@ -133,19 +133,19 @@ class Key:
 
 
 MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inference"})
-"""How a person would name a mode."""
+"""Descriptions of modes for people."""
 
 
-def of_model(
+def calls_of_model(
     models: Models, request: ProofRequest, widening: Widening | None = None
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
+    """Make each call of the model, in this order: later calls see the state that earlier ones leave."""
     context = models.context
     watched = reached_modules({place.path for place in request.functions})
     for seed in request.seeds:
-        cases = models.drawn(seed)
+        cases = models.get_inputs(seed)
         for mode in request.modes:
-            model = models.built(mode, seed)
+            model = models.get_model(mode, seed)
             more: tuple[str, ...] = (OTHER_WEIGHTS, LARGE_WEIGHTS) if weights_of(model) else ()
             if mode == "train" and _trains(model):
                 more = (WITH_GRADIENTS, SECOND_ORDER, TWICE, *more)
@@ -153,7 +153,7 @@ def of_model(
             more += tuple(AFTER_INFERENCE) if mode == "train" else request.builds
             more += (AFTER_OTHER_MODE,) if weights_of(model) else ()
             fits = [
-                _fitting(
+                _applicable_variations(
                     model,
                     case.args,
                     case.kwargs,
@@ -181,7 +181,7 @@ def of_model(
 
 
 def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
-    """A call, with other values of the environment variables that it reads if its variation is of these."""
+    """Make a call; if its variation says so, with other values of the environment variables that it reads."""
     value = ENVIRONMENT.get(key.variation)
     if value is None:
         return call()
@@ -190,7 +190,7 @@ def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviou
 
 
 def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[str, ...]:
-    """The variations of settings that change a call in this mode."""
+    """Return the variations of settings that change a call in this mode."""
     found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, OTHER_MODE_INSIDE, *LOGGED]
     found += [FROZEN] if mode == "train" else []
     found += ENVIRONMENT if request.environment else []
@@ -207,8 +207,8 @@ def _built_and_called(
     change: VaryOne,
     widening: Widening | None,
 ) -> Behaviour:
-    """A call of a model that is built with other arguments. If torch refuses the call, since the inputs do not fit any
-    more, what the model holds is still compared."""
+    """Call a model that is built with other arguments. If torch rejects the call, because the inputs no longer fit, the
+    state of the model is still compared."""
     seed_generators()
     try:
         model = build_with(context, key.mode, watched, change)
@@ -223,7 +223,7 @@ def _built_and_called(
 
 
 Made = Callable[[Callable[..., Any], Caught], Callable[..., Any]]
-"""What is called in place of a function, and of what its callers catch."""
+"""Takes a function and the exceptions that its callers catch, and returns its replacement."""
 
 
 def alone(
@@ -233,23 +233,25 @@ def alone(
     made: Made | None = None,
     widening: Widening | None = None,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Each call of a function alone, on arguments that a call of the model gave it; in its place, of what is `made` of
-    it."""
+    """Make each call of a function alone, with arguments recorded from a call of the model; `made` returns the
+    replacement of the function."""
     context = models.context
     seed = request.seeds[0]
     watched = reached_modules({place.path for place in request.functions})
-    found = {place: each for place in functions if (each := _resolved(place)) is not None}
+    found = {place: each for place in functions if (each := _resolve_function(place)) is not None}
     for mode in request.modes:
         recorded: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {}
         of: Any = None
         for place, (_, _, function) in found.items():
-            model = models.built(mode, seed)
+            model = models.get_model(mode, seed)
             if mode == "infer" and _is_called_as(model, function):
                 continue  # these calls have been made; in training they are, for gradients of varied inputs
             if of is None or of is not model:  # the arguments are modules of it
-                of, recorded = model, _recorded(models, model, found, seed)
+                of, recorded = model, _record_arguments(models, model, found, seed)
             calls = recorded[place]
-            fits = [_fitting(function, args, kwargs, request.constants) for args, kwargs, _ in calls]
+            fits = [
+                _applicable_variations(function, args, kwargs, request.constants) for args, kwargs, _ in calls
+            ]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 if variation in request.without:
                     continue
@@ -288,10 +290,10 @@ def called(
     counts: bool = True,
     widening: Widening | None = None,
 ) -> Behaviour:
-    """The call `key` of `function`, which is `model`, its compiled form or one of its functions; calls of modules are
-    counted where it `counts`. With `widening`, in a wide dtype."""
+    """Make the call `key` of `function`, which is `model`, its compiled form or one of its functions. With `counts`,
+    calls of modules are counted. With `widening`, use a wide dtype."""
     if dtype := DTYPES.get(key.variation):
-        model, function = _converted(model, function, dtype)
+        model, function = _convert_floats(model, function, dtype)
     if key.variation == TWICE:
         function = _twice(function)
     if key.variation == IN_TURN:
@@ -303,7 +305,9 @@ def called(
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.constants)[key.variation]((args, kwargs), draw)
-    args, kwargs = _retyped(model if key.function is None else function, args, kwargs, key.variation) or (
+    args, kwargs = _retype_arguments(
+        model if key.function is None else function, args, kwargs, key.variation
+    ) or (
         args,
         kwargs,
     )
@@ -312,17 +316,17 @@ def called(
         if change := changes_to_arguments(key.variation, key.constants):
             args, kwargs = map_plain(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
         stack.enter_context(altered(model, key.variation, key.constants, draw, change))
-        asks = (
+        requires_gradients = (
             key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
         )
-        if gradients and asks:
+        if gradients and requires_gradients:
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
         function = _cast(context, function)
         if widening is not None:
             args, kwargs = stack.enter_context(widening.widened(context, model, args, kwargs, key.variation))
             function = widening.within(function)
         leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        if gradients:  # what is passed on is no leaf in a model, and work in place on a leaf raises
+        if gradients:  # arguments inside a model are not leaves, and in-place operations on a leaf raise
             args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
         stack.enter_context(setting(key.variation))
         if key.variation == ON_META:
@@ -330,7 +334,7 @@ def called(
         if key.variation == IN_INFERENCE_MODE:
             function = torch.inference_mode()(function)
         called_once = functools.partial(
-            behaviour,
+            observe_call,
             model,
             watched=watched,
             leaves=leaves,
@@ -340,16 +344,17 @@ def called(
             counts=counts,
         )
         if key.variation in IN_FEW_DIGITS:
-            return of_outputs(called_once(function, args, kwargs))
+            return reduce_to_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
             return called_once(function, args, kwargs)
         whole = called_once(function, *pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs)))
         cast = torch.autocast(torch.device(context.work.options.device).type, torch.bfloat16)(function)
-        return of_types(called_once(cast, args, kwargs), whole)
+        return reduce_to_types(called_once(cast, args, kwargs), whole)
 
 
-def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Return a copy of a module with floats of a dtype, and the function as its method. What cannot be copied stays."""
+def _convert_floats(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Return a copy of a module with floats of a dtype, and the function as its method. Parts that cannot be copied do
+    not change."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
         return model, function
     try:
@@ -360,7 +365,8 @@ def _converted(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any, Any]
 
 
 def _on_meta(model: Any) -> Callable[..., Any]:
-    """Call a copy of a model on the meta device, and return the types of its outputs. What cannot be copied raises."""
+    """Call a copy of a model on the meta device, and return the types of its outputs. Raises if something cannot be
+    copied."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         moved = model
@@ -378,18 +384,18 @@ def _on_meta(model: Any) -> Callable[..., Any]:
 
 
 def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...]) -> tuple[str, ...]:
-    """The variations of numbers, flags and strings of Python's that make a call another one."""
+    """Return the variations of Python's numbers, flags and strings that change a call."""
     given = (case.args, case.kwargs, _plain_defaults(model, case.args, case.kwargs))
     passed = plain_leaves(given)
     leaves = [leaf for leaf in passed if type(leaf) is not str]
-    leaves += [value for _, _, value in kept_values(model, float)]
-    kept = [value for _, _, value in kept_values(model, int, bool, NoneType)]
-    in_modules = [value for _, _, value in kept_values(model, int, str, float, own=True)]
-    flags = [value for value in (*passed, *kept) if type(value) is bool]
+    leaves += [value for _, _, value in plain_values(model, float)]
+    plain_constants = [value for _, _, value in plain_values(model, int, bool, NoneType)]
+    in_modules = [value for _, _, value in plain_values(model, int, str, float, own=True)]
+    flags = [value for value in (*passed, *plain_constants) if type(value) is bool]
     return (
         *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
-        *(name for name, change in OF_MODULES.items() if [*map(change, kept)] != kept),
-        *(APART_BY_FIRST if len(leaves) + len(kept) > 1 else ()),
+        *(name for name, change in OF_MODULES.items() if [*map(change, plain_constants)] != plain_constants),
+        *(APART_BY_FIRST if len(leaves) + len(plain_constants) > 1 else ()),
         *([*FLAGS_ALONE][: len(flags)] if len(flags) > 1 else ()),
         *(
             name
@@ -401,11 +407,11 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
 
 
 SIZES = 3
-"""Sizes of the first tensor at which integers among the arguments are tried."""
+"""The number of sizes of the first tensor that are tried for integers among the arguments."""
 
 
 def sizes_beside_integers(context: Context) -> tuple[int, ...]:
-    """The sizes of the first tensor, if a call also takes an integer, which may be a length or an index."""
+    """Return the sizes of the first tensor, if a call also takes an integer, which may be a length or an index."""
     model = context.build_as("infer", SEED_BUILD + 1)
     found: dict[int, None] = {}
     for case in context.draw(SEED_BUILD):
@@ -417,7 +423,7 @@ def sizes_beside_integers(context: Context) -> tuple[int, ...]:
 
 
 def _plain_defaults(model: Any, args: Any, kwargs: Any) -> dict[str, float | str]:
-    """The parameters that have a number, a flag or a string by default, which a call leaves out."""
+    """Return the parameters with a number, a flag or a string as default that a call leaves out."""
     try:
         bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -481,25 +487,27 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _fitting(
+def _applicable_variations(
     function: Any, args: Any, kwargs: Any, constants: tuple[float | str, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The names of the variations for these arguments; those that may spoil what a model keeps come last."""
-    retyped = [name for name in (*RETYPED, AS_NUMPY) if _retyped(function, args, kwargs, name) is not None]
+    """Return the names of the variations for these arguments; those that may spoil state of the model come last."""
+    retyped = [
+        name for name in (*RETYPED, AS_NUMPY) if _retype_arguments(function, args, kwargs, name) is not None
+    ]
     names, last = (*fitting((args, kwargs), constants), *more, *retyped), late(constants)
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
 PLAIN = (bool, int, float, str)
 LARGEST = 10_000
-"""The largest default that a call is made with: it may be a size."""
+"""The largest default with which a call is made: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
-"""In an annotation: what may be passed that is no tensor."""
+"""Types in annotations that allow a value other than a tensor."""
 _TENSOR = re.compile(r"\b(\w*Tensor|Any|object)\b")
 _NUMBER = re.compile(r"\b(int|float|Number|Any|object)\b")
 
 
-def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
+def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any, Any] | None:
     """Return the arguments with values of another type, as one of `RETYPED` or `AS_NUMPY` says; None if none changes."""
     if variation == AS_NUMPY:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
@@ -519,17 +527,17 @@ def _retyped(function: Any, args: Any, kwargs: Any, variation: str) -> tuple[Any
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         value = bound.arguments.get(name, parameter.default)
-        other = _of_another_type(parameter, value, name in bound.arguments, like, variation)
+        other = _retype_value(parameter, value, name in bound.arguments, like, variation)
         if other is not value:
             changed[name] = other
     bound.arguments.update(changed)
     return (bound.args, bound.kwargs) if changed else None
 
 
-def _of_another_type(
+def _retype_value(
     parameter: inspect.Parameter, value: Any, is_given: bool, like: torch.Tensor | None, variation: str
 ) -> Any:
-    """Return what is passed for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
+    """Return the value to pass for a parameter in place of `value`, or `value` itself. `like` is a tensor of the call."""
     default, annotation = parameter.default, str(parameter.annotation)
     is_open = parameter.annotation is parameter.empty
     if variation == LEFT_OUT and is_given and default is None:
@@ -565,7 +573,7 @@ def _as_numpy(tensor: torch.Tensor) -> Any:
 
 
 def _cast(context: Context, function: Any) -> Callable[..., Any]:
-    """The function under the `torch.autocast` that was asked for."""
+    """Return the function under the requested `torch.autocast`."""
 
     def within(*args: Any, **kwargs: Any) -> Any:
         with autocast(context):
@@ -592,24 +600,24 @@ def _as_result(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _Found = tuple[Any, str, FunctionType]
-"""What a function is an attribute of, under which name, and itself."""
+"""The owner of a function, its attribute name, and the function."""
 
 
-def _recorded(
+def _record_arguments(
     models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
 ) -> dict[FunctionPlace, list[tuple[Any, Any, Caught]]]:
-    """The arguments that calls of a model give to functions, and what is caught around these calls."""
+    """The arguments with which calls of a model call functions, and the exceptions that are caught around these calls."""
     calls: dict[FunctionPlace, list[tuple[Any, Any, Caught]]] = {place: [] for place in functions}
     with contextlib.ExitStack() as stack:
         for place, found in functions.items():
             stack.enter_context(_recording(found, calls[place]))
-        for case in models.drawn(seed):
-            behaviour(model, _cast(models.context, model), *_arguments(case))
+        for case in models.get_inputs(seed):
+            observe_call(model, _cast(models.context, model), *_arguments(case))
     return calls
 
 
 def _is_called_as(model: Any, function: FunctionType) -> bool:
-    """Whether a call of the model is a call of that function, with the same arguments."""
+    """Return whether a call of the model is a call of that function, with the same arguments."""
     return model is function or (
         isinstance(model, nn.Module) and inspect.getattr_static(model, "forward", None) is function
     )
@@ -617,19 +625,19 @@ def _is_called_as(model: Any, function: FunctionType) -> bool:
 
 @contextlib.contextmanager
 def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[None]:
-    """Keeps the arguments of the first calls of a function."""
+    """Record the arguments of the first calls of a function."""
     owner, name, function = found
 
     @functools.wraps(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         if len(calls) < RECORDED:
             is_method = bool(args) and isinstance(args[0], nn.Module)
-            kept = fresh(Case(None, args[1:] if is_method else args, kwargs))
-            caught = caught_around(sys._getframe(1), behaviour.__name__)
-            calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs, caught))
+            own = fresh(Case(None, args[1:] if is_method else args, kwargs))
+            caught = caught_around(sys._getframe(1), observe_call.__name__)
+            calls.append(((*args[: int(is_method)], *own.args), own.kwargs, caught))
         return function(*args, **kwargs)
 
-    places = [(owner, name), *(_imported(function) if isinstance(owner, ModuleType) else ())]
+    places = [(owner, name), *(_imported_names(function) if isinstance(owner, ModuleType) else ())]
     for holder, called_there in places:
         setattr(holder, called_there, noting)
     try:
@@ -639,8 +647,8 @@ def _recording(found: _Found, calls: list[tuple[Any, Any, Caught]]) -> Iterator[
             setattr(holder, called_there, function)
 
 
-def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
-    """The names by which Python modules hold a function: those too that imported it from where it stands."""
+def _imported_names(function: FunctionType) -> list[tuple[ModuleType, str]]:
+    """Return the names by which Python modules refer to the function, including modules that imported it from its own."""
     return [
         (module, name)
         for module in list(sys.modules.values())
@@ -651,23 +659,23 @@ def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
 
 
 def _modules(paths: Set[str]) -> Sequence[ModuleType]:
-    """The modules that were made of these files."""
+    """Return the modules of these files."""
     return _modules_among(frozenset(paths), tuple(map(id, sys.modules.values())))
 
 
 @functools.lru_cache(maxsize=16)
-def _modules_among(paths: frozenset[str], _imported: tuple[int, ...]) -> Sequence[ModuleType]:
-    """Search all modules for those of these files. `_imported` is a cache key: the result depends on it."""
+def _modules_among(paths: frozenset[str], _loaded: tuple[int, ...]) -> Sequence[ModuleType]:
+    """Search all modules for those of these files. `_loaded` is a cache key: the result depends on it."""
     wanted = {os.path.realpath(path) for path in paths}
     names = {os.path.basename(path) for path in wanted | paths}
     found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
-    # The name is asked first: the real path takes a while for thousands of modules.
+    # Check the name first: the real path takes a while for thousands of modules.
     near = [(path, module) for path, module in found if path and os.path.basename(path) in names]
     return tuple(module for path, module in near if os.path.realpath(path) in wanted)
 
 
 def reached_modules(paths: Set[str]) -> list[ModuleType]:
-    """The modules made of these files, and the user's own ones that they name, or take something of, and so on."""
+    """Return the modules of these files, and the user's own modules to which they refer, recursively."""
     found: dict[str, ModuleType] = {}
     pending = [*_modules(paths)]
     while pending:
@@ -685,12 +693,12 @@ def reached_modules(paths: Set[str]) -> list[ModuleType]:
 
 
 def _is_own(path: str) -> bool:
-    """Whether a file is the user's, and not installed."""
+    """Return whether a file is the user's, not an installed one."""
     return is_user_file(path) and below_site(os.path.realpath(path)) is None
 
 
-def _resolved(place: FunctionPlace) -> _Found | None:
-    """A function, and where it is found; None for what is no plain function there."""
+def _resolve_function(place: FunctionPlace) -> _Found | None:
+    """Return a function and its owner; None if there is no plain function at that place."""
     *outer, name = place.name.split(".")
     for module in _modules({place.path}):
         owner: Any = module
@@ -703,11 +711,11 @@ def _resolved(place: FunctionPlace) -> _Found | None:
 
 
 def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
-    """The numbers that functions of the same files are written with, or read from their module, if changed functions
-    name them: `check_length(x)` holds its bound."""
+    """Return the numbers in functions of the same files, or that they read from their module, if changed functions name
+    them: `check_length(x)` contains its bound."""
     found: dict[float, None] = {}
     for place in functions:
-        known = _resolved(place)
+        known = _resolve_function(place)
         names = known[2].__code__.co_names if known is not None else ()
         outer = known[2].__globals__ if known is not None else {}
         for name in names:
@@ -721,13 +729,13 @@ def numbers_of_callees(functions: Iterable[FunctionPlace]) -> list[float]:
 
 
 SHORT = 0.3
-"""Seconds that the repeated calls of a measurement may take."""
+"""Seconds for the repeated calls of a measurement."""
 
 
 def cost(models: Models, request: ProofRequest) -> float | None:
-    """Seconds of the shortest eager call that tell of two pieces of code which is slower; None if a call raises.
+    """Return the seconds of the shortest eager call, to compare the speed of two versions; None if a call raises.
 
-    On a CPU those that one thread worked: the machine's other processes do not lengthen them.
+    On a CPU these are seconds of one thread, so that other processes do not affect them.
     """
     if torch.device(models.context.work.options.device).type != "cpu":
         return shortest(models, request)
@@ -742,11 +750,11 @@ def cost(models: Models, request: ProofRequest) -> float | None:
 def shortest(
     models: Models, request: ProofRequest, clock: Callable[[], float] = time.perf_counter
 ) -> float | None:
-    """Seconds of the shortest eager call with the inputs as given; None if one raises."""
+    """Return the seconds of the shortest eager call with the inputs as given; None if one raises."""
     context = models.context
     try:
-        model = models.built("infer", request.seeds[0])
-        case = models.drawn(request.seeds[0])[0]
+        model = models.get_model("infer", request.seeds[0])
+        case = models.get_inputs(request.seeds[0])[0]
         times: list[float] = []
         with torch.no_grad(), autocast(context):
             since = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Which exceptions those that call a function would catch."""
+"""Find which exceptions the callers of a function would catch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Caught = tuple[type[BaseException], ...]
 
 
 def caught_around(frame: FrameType | None, until: str) -> Caught:
-    """The types of exceptions that the calls under way catch, in a `try` or under `contextlib.suppress`: from `frame`
-    outwards to the function `until` of the worker."""
+    """Return the types of exceptions that the calls under way catch, in a `try` or under `contextlib.suppress`: from
+    `frame` outwards to the function `until` of the worker."""
     found: dict[type[BaseException], None] = {}
     while frame is not None and not (
         frame.f_code.co_name == until and frame.f_globals.get("__name__") == _HERE
@@ -31,17 +31,17 @@ _HERE = "tcready.dynamic.worker.proof.behaviour"
 
 
 def _handlers(path: str, line: int) -> Iterator[ast.expr | None]:
-    """The types that are named around a line of a file; None where all are caught."""
+    """Return the types that are caught around a line of a file; None if all are caught."""
     if not is_user_file(path):
         return  # torch's own calls of modules let every exception through
-    for first, last, expressions in _guarded("".join(linecache.getlines(path))):
+    for first, last, expressions in _guarded_blocks("".join(linecache.getlines(path))):
         if first <= line <= last:
             yield from expressions
 
 
 @functools.lru_cache(maxsize=256)
-def _guarded(text: str) -> tuple[tuple[int, int, tuple[ast.expr | None, ...]], ...]:
-    """Blocks whose exceptions are caught: first line, last line and the types that are named."""
+def _guarded_blocks(text: str) -> tuple[tuple[int, int, tuple[ast.expr | None, ...]], ...]:
+    """Return blocks with caught exceptions: first line, last line and the named types."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -86,7 +86,7 @@ def _types(expression: ast.expr | None, frame: FrameType) -> Iterator[type[BaseE
 
 
 def _value(expression: ast.expr, frame: FrameType) -> Any:
-    """What a name, or an attribute of one, stands for there."""
+    """Return the value of a name, or of an attribute of one, in that frame."""
     if isinstance(expression, ast.Attribute):
         return getattr(_value(expression.value, frame), expression.attr, None)
     if not isinstance(expression, ast.Name):

@@ -26,22 +26,22 @@ from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
 
 POLL = 0.02
 LEAST = 40.0
-"""Seconds that each process has at least."""
+"""The least seconds of each process."""
 _T = TypeVar("_T", ProofResult, Trial)
 
 
 def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context]) -> None:
-    """Tries everything that is asked for, and leaves `result.json` in `room`, whole after each variant.
+    """Answer the request, and leave `result.json` in `room`, complete after each variant.
 
-    `fresh` makes the context of one process. Of requests that follow each other, a file `done-N` says that the N-th was
-    answered, and `request-N.json` is the next one; whoever asks ends the process.
+    `fresh` makes the context of one process. If requests follow each other, a file `done-N` means that the N-th was
+    answered, and `request-N.json` is the next one; the sender of the requests ends the process.
     """
     journal = Journal(work, None, str(room / "state.json"))
     dynamo.loaded()  # once, for every process that is copied from this one
     known: _Known | None = None
     number = 0
     while True:
-        known = _answered(work, request, room, fresh, journal, known)
+        known = _answer_request(work, request, room, fresh, journal, known)
         if not request.stays:
             break
         request = next_request(ProofRequest, room, number)
@@ -51,13 +51,13 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
 
 @dataclass(frozen=True)
 class _Known:
-    """What the code as it stands did, and what was asked of it."""
+    """The results of the unmodified code, and the request for them."""
 
     request: ProofRequest
     result: ProofResult
 
     def covers(self, other: ProofRequest) -> bool:
-        """Whether everything was looked at that another request is about."""
+        """Return whether the results include everything that another request needs."""
         mine = self.request
         return (
             self.result.failure is None
@@ -69,7 +69,7 @@ class _Known:
         )
 
 
-def _answered(
+def _answer_request(
     work: Work,
     request: ProofRequest,
     room: Path,
@@ -77,7 +77,7 @@ def _answered(
     journal: Journal,
     known: _Known | None,
 ) -> _Known:
-    """One request answered; with what is known of the code as it stands, which is not called again for less."""
+    """Answer one request. Known results of the unmodified code are used again if they suffice."""
     began = time.monotonic()
     trace = room / "trace.pt"
 
@@ -86,17 +86,17 @@ def _answered(
 
     if known is None or not known.covers(request):
         journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
-        known = _called_as_it_stands(work, request, room, fresh, trace, share(len(request.variants)))
+        known = _call_unmodified(work, request, room, fresh, trace, share(len(request.variants)))
     result = known.result
-    asked, variants = known.request, request.variants
+    first_request, variants = known.request, request.variants
     write_json(str(room / "result.json"), result)
     for number, variant in enumerate(variants):
         if result.failure is not None:
             break
         journal.write(f"proof: {variant.name}", number, len(variants))
-        trial = _tried(
+        trial = _try_variant(
             variant,
-            functools.partial(_after, fresh, asked, variant, trace),
+            functools.partial(_after, fresh, first_request, variant, trace),
             room / f"trial-{number}.json",
             work,
             share(len(variants) - number),
@@ -108,14 +108,14 @@ def _answered(
                     _in_child(
                         ProofResult,
                         path.with_suffix(".json"),
-                        functools.partial(_call_widely, fresh, asked, of, trace, path),
+                        functools.partial(_call_widely, fresh, first_request, of, trace, path),
                         work.root,
                         share(len(variants) - number),
                         lambda why, _: ProofResult(failure=why),
                     )
-            trial = _tried(
+            trial = _try_variant(
                 variant,
-                functools.partial(_after, fresh, asked, variant, trace, wide),
+                functools.partial(_after, fresh, first_request, variant, trace, wide),
                 room / f"trial-{number}.json",
                 work,
                 share(len(variants) - number),
@@ -126,7 +126,7 @@ def _answered(
     return known
 
 
-def _called_as_it_stands(
+def _call_unmodified(
     work: Work,
     request: ProofRequest,
     room: Path,
@@ -134,8 +134,8 @@ def _called_as_it_stands(
     trace: Path,
     seconds: float,
 ) -> _Known:
-    """What the code as it stands does. Where a kernel fails on an accelerator its process can do no more there: another
-    one makes the calls, without the inputs that did that."""
+    """Run the unmodified code. If a kernel fails on an accelerator, its process cannot continue there, and another one
+    makes the calls, without the inputs that caused the failure."""
     until = time.monotonic() + seconds
     trace.with_name("wide.pt").unlink(missing_ok=True)
     while True:
@@ -159,8 +159,10 @@ def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) ->
     return trials.before(fresh(), request, trace)
 
 
-def _tried(variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float) -> Trial:
-    """The trial of a variant in a process of its own."""
+def _try_variant(
+    variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float
+) -> Trial:
+    """Return the trial of a variant, from a separate process."""
     return _in_child(
         Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant)
     )
@@ -197,8 +199,8 @@ def _in_child(
     seconds: float,
     failed: Callable[[str, bool], _T],
 ) -> _T:
-    """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason, and of whether it was
-    too late, if it gives nothing."""
+    """Return the result of `work` in a copy of this process. If there is none, return the result of `failed`, which
+    gets the reason and whether the time was over."""
     why = path.with_suffix(".why")
     for each in (path, why):
         each.unlink(missing_ok=True)

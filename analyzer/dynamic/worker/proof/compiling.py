@@ -28,12 +28,12 @@ class Compiling:
         mode: Mode,
         backend: str = "eager",
     ) -> None:
-        """Compile nothing yet. `unstable` names what two calls of the unmodified code leave different."""
+        """Compile nothing yet. `unstable` names state that differs between two calls of the unmodified code."""
         self.models = models
         self.mode = mode
         self.watched = watched
         self.ignored = self.unstable = unstable
-        """In `ignored` also what torch writes into a module that it compiles."""
+        """`ignored` also contains what torch writes into a module that it compiles."""
         self.eager = Behaviour()
         """The last eager call."""
         self._backend = backend
@@ -48,18 +48,18 @@ class Compiling:
         eager = self.called_eagerly(key)
         compiled = self.called_compiled(key)
         if eager.error is not None:
-            self._seed = None  # each may have ended elsewhere: what it had counted by then is no difference
+            self._seed = None  # each may have ended elsewhere: its counts until then are not a difference
         return eager, compiled
 
     def compiled(self, key: Key) -> Behaviour:
-        """Make one call, eager and compiled, and return what the compiled one did."""
+        """Make one call, eager and compiled, and return the effects of the compiled one."""
         return self.called(key)[1]
 
     def called_eagerly(self, key: Key, case: Case | None = None) -> Behaviour:
-        """Make the eager call alone, with the inputs of the seed unless a case is given."""
+        """Make only the eager call, with the inputs of the seed unless a case is given."""
         if key.seed != self._seed:
             self._begin(key.seed)
-        case = case or self.models.drawn(key.seed)[key.case]
+        case = case or self.models.get_inputs(key.seed)[key.case]
         self.eager = called(self.models.context, self._eager, self._eager, case, key, self.watched)
         return self.eager
 
@@ -70,7 +70,7 @@ class Compiling:
         watching: contextlib.AbstractContextManager[Any] | None = None,
     ) -> Behaviour:
         """Make the compiled call that follows an eager one."""
-        case = case or self.models.drawn(key.seed)[key.case]
+        case = case or self.models.get_inputs(key.seed)[key.case]
         with watching or contextlib.nullcontext():
             compiled = called(
                 self.models.context, self._model, self._compiled, case, key, self.watched, counts=False
@@ -80,12 +80,12 @@ class Compiling:
         return compiled
 
     def begin_anew(self) -> None:
-        """Build the models anew for the next call; what is compiled is kept where it fits."""
+        """Build the models again for the next call. Compiled code is used again if it fits."""
         self._seed = None
 
     def _begin(self, seed: int) -> None:
         context = self.models.context
-        self._seed, self._eager = seed, self.models.built(self.mode, seed)
+        self._seed, self._eager = seed, self.models.get_model(self.mode, seed)
         if self._model is None or not _takes_over(self._model, self._eager, self.ignored):
             self._model = context.build_as(self.mode, seed)
             own = state_of(self._model).keys()
@@ -94,8 +94,8 @@ class Compiling:
 
 
 def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
-    """Whether a compiled module equals another one after loading its weights, except for `ignored` names: then it is not
-    compiled again."""
+    """Return whether a compiled module equals another one after loading its weights, except for `ignored` names: then
+    it is not compiled again."""
     if not isinstance(model, nn.Module):
         return False
     with contextlib.suppress(RuntimeError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Models that are built with other arguments of the user's own constructors."""
+"""Build models with other arguments of the user's own constructors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 MOST_SECONDS = 1.0
-"""How long a build may take that is made again for each variation."""
+"""The longest build that is repeated for each variation, in seconds."""
 
 
 def build_with(context: Context, mode: Mode, modules: Sequence[ModuleType], change: VaryOne) -> Any:
@@ -31,7 +31,9 @@ def build_with(context: Context, mode: Mode, modules: Sequence[ModuleType], chan
     under_way: list[int] = []
 
     def construct(known: Callable[..., None], self: Any, *args: Any, **kwargs: Any) -> None:
-        if id(self) in under_way:  # the constructor of a base class gets what a changed one passes on
+        if (
+            id(self) in under_way
+        ):  # the constructor of a base class gets the arguments that a changed one passes on
             known(self, *args, **kwargs)
             return
         with contextlib.suppress(TypeError, ValueError):
@@ -57,7 +59,7 @@ def build_with(context: Context, mode: Mode, modules: Sequence[ModuleType], chan
 
 
 def _classes(modules: Sequence[ModuleType]) -> list[type]:
-    """The classes of modules that have a constructor of their own."""
+    """Return the classes of modules that have a constructor of their own."""
     found = {
         each: None
         for module in modules

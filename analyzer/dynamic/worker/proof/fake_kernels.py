@@ -1,7 +1,7 @@
-"""What fake kernels tell of the results of operators, held against what these operators give.
+"""Compare the results that fake kernels predict with the results of their operators.
 
-Code that is compiled with the backend `eager` calls the operators themselves, so it gives the same whatever was told of
-them; another backend allocates, and indexes, by what was told.
+Code that is compiled with the backend `eager` calls the operators themselves, so the prediction does not affect its
+results; other backends allocate, and index, by the prediction.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.proof.calls import of_model
+from tcready.dynamic.worker.proof.calls import calls_of_model
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import ON_META
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
 from tcready.schema.proof import ProofRequest, Variant
 
 REGISTERING = ("register_fake", "impl_abstract", '"Meta"', "'Meta'")
-"""What a file writes that tells a shape of an operator's result."""
+"""Texts in a file that registers shapes of an operator's results."""
 
 
 def registers(variant: Variant) -> bool:
-    """Whether a file of the variant may register a fake kernel."""
+    """Return whether a file of the variant may register a fake kernel."""
     return any(word in text for _, text in variant.sources for word in REGISTERING)
 
 
 def disagreement(
     models: Models, request: ProofRequest, sources: Sequence[tuple[str, str]], seconds: float
 ) -> str | None:
-    """Where a fake kernel tells of another result than its operator gives, in one line.
+    """Return, in one line, where a fake kernel predicts another result than its operator returns.
 
-    The calls of the model with the first seed are made, those with the inputs as given whatever they take, others for
-    some `seconds`. Operators that `sources`, the texts of files by path, name are called with other sizes too.
+    The calls of the model with the first seed are made: those with the inputs as given without a time limit, others
+    for some `seconds`. Operators that `sources`, the texts of files by path, name are called with other sizes too.
     """
     found: list[str] = []
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
-            told = operators.fake_result(operator, args, kwargs)
-            given = _otherwise(args, kwargs) if told is not None else []
+            predicted = operators.fake_result(operator, args, kwargs)
+            given = _vary_sizes(args, kwargs) if predicted is not None else []
         result = run()
-        if told is not None and not found:
+        if predicted is not None and not found:
             name = operators.operator_name(operator)
-            found.extend(_differing(name, told[0], result))
-            if not operators.tells_of_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
+            found.extend(_result_differences(name, predicted[0], result))
+            if not operators.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
                 found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
             if not found and any(name in text for _, text in sources):
-                found.extend(_of_other_sizes(operator, given))
+                found.extend(_disagreement_for(operator, given))
         return result
 
     until = time.monotonic() + seconds
-    for number, (key, call) in enumerate(of_model(models, replace(request, seeds=request.seeds[:1]))):
+    for number, (key, call) in enumerate(calls_of_model(models, replace(request, seeds=request.seeds[:1]))):
         if number and time.monotonic() > until:
             break
         if key.variation == ON_META:
@@ -65,10 +65,12 @@ def disagreement(
     return None
 
 
-def _otherwise(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Arguments whose tensors are twice as long wherever they have one size, for each size that they have: two sizes, or
-    a size and a number, may be equal by chance. Then each integer one less and one more; and the tensors that have most
-    dimensions with one more ahead."""
+def _vary_sizes(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return other arguments: for each size, with tensors twice as long in every dimension of that size, because two
+    sizes, or a size and a number, may be equal by chance. Then with each integer one less and one more, and with one
+    more leading dimension of the tensors that have most dimensions."""
     tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     if any(each.layout != torch.strided for each in tensors) or sum(each.numel() for each in tensors) > LARGE:
         return []
@@ -101,23 +103,26 @@ def _otherwise(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tupl
 
 
 LARGE = 1_000_000
-"""Numbers in the arguments of an operator that is called with other sizes as well."""
+"""The most numbers in the arguments of an operator that is also called with other sizes."""
 
 
-def _of_other_sizes(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[str]:
-    """Where the fake kernel tells of another result than the operator gives for such arguments, if it takes them."""
+def _disagreement_for(operator: Any, given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[str]:
+    """Return where the fake kernel predicts another result than the operator returns for such arguments, if it accepts
+    them."""
     for args, kwargs in given:
         with dispatch.unseen(), torch.no_grad(), contextlib.suppress(Exception):
-            told = operators.fake_result(operator, args, kwargs)
+            predicted = operators.fake_result(operator, args, kwargs)
             result = operator(*args, **kwargs)
-            if told is not None and (found := _differing(operators.operator_name(operator), told[0], result)):
+            if predicted is not None and (
+                found := _result_differences(operators.operator_name(operator), predicted[0], result)
+            ):
                 return [f"{found[0]}, in a call with other sizes or numbers"]
     return []
 
 
-def _differing(name: str, told: Any, given: Any) -> list[str]:
-    """How the tensors of a result are not what was told of them."""
-    one, other = pytree.tree_leaves(told), pytree.tree_leaves(given)
+def _result_differences(name: str, predicted: Any, given: Any) -> list[str]:
+    """Return how the tensors of a result differ from the prediction."""
+    one, other = pytree.tree_leaves(predicted), pytree.tree_leaves(given)
     if len(one) != len(other):
         return [f"the fake kernel of `{name}` tells of {len(one)} values, and it gives {len(other)}"]
     pairs = [
@@ -148,8 +153,8 @@ def _agree(fake: torch.Tensor, real: torch.Tensor) -> bool:
 
 
 def _in_memory(values: Any) -> set[int]:
-    """Where the tensors among some values lie: a graph may reuse the memory of what an operator is given, and write
-    to what it gives."""
+    """Return the memory addresses of the tensors among some values: a graph may reuse the memory of an operator's
+    arguments, and write to its results."""
     tensors = [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
     return {
         each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided and each.numel()

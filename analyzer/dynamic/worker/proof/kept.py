@@ -1,4 +1,5 @@
-"""Values kept to be compared in another process: copies of tensors, and of everything else what tells it from others."""
+"""Store values to compare them in another process: copies of tensors, and of everything else what distinguishes it from
+others."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ from tcready.dynamic.worker.torch_internals import pytree
 from torch import nn
 
 DEPTH = 5
-"""Containers and objects in each other that are opened."""
+"""The nesting depth of containers and objects that are opened."""
 DRAINED = 100
-"""Items that are taken of an iterator."""
+"""The number of items that are taken from an iterator."""
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 CONTAINERS = (list, tuple, dict, set, deque)
 _OPAQUE = (nn.Module, type, ModuleType, logging.Logger, logging.Handler, random.Random, *FUNCTIONS)
@@ -63,11 +64,11 @@ _WRITTEN = (
     uuid.UUID,
     re.Pattern,
 )
-"""Types whose values are told by how they are written."""
+"""Types with values that are identified by their text."""
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether it is a number, text or None, or holds nothing else."""
+    """Return whether a value is a number, text or None, or contains nothing else."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return depth < 3 and all(is_plain(item, depth + 1) for item in value)
     if isinstance(value, dict):
@@ -76,7 +77,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def plain(leaf: Any) -> Any:
-    """What is kept of a value that is not opened. It can be pickled."""
+    """Return the stored form of a value that is not opened. It can be pickled."""
     if isinstance(leaf, torch.Tensor):
         return copied(leaf)
     if leaf is None or type(leaf) in (bool, int, float, str):
@@ -104,12 +105,13 @@ def plain(leaf: Any) -> Any:
         if (known := stream(leaf)) is not None:
             return f"{kind} {known}"
         if type(leaf).__module__ == "numpy":
-            return [kind, _of_numpy(leaf)]
+            return [kind, _convert_array(leaf)]
     return kind
 
 
 def stream(value: Any) -> str | None:
-    """How far a source of random numbers was drawn, or what an array holds, in a few letters; None of anything else."""
+    """Return, as a few characters, the position of a source of random numbers, or the content of an array; None for
+    anything else."""
     numpy = sys.modules.get("numpy")
     if isinstance(value, torch.Generator):
         return digest(value.get_state().tolist())
@@ -126,12 +128,12 @@ def stream(value: Any) -> str | None:
 
 
 def digest(value: Any) -> str:
-    """A value in a few letters, by how it is written."""
+    """Return a value in a few characters, by its text."""
     return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()
 
 
-def _of_numpy(leaf: Any) -> Any:
-    """An array as a tensor; one of words or objects as it is written."""
+def _convert_array(leaf: Any) -> Any:
+    """Convert an array to a tensor; one of words or objects to text."""
     try:
         return torch.as_tensor(leaf).clone()
     except (TypeError, ValueError, RuntimeError):
@@ -145,7 +147,7 @@ def _of_a_set(value: Any) -> Any:
 
 
 def copied(tensor: torch.Tensor) -> Any:
-    """A copy that nothing else writes to; of one of a class of its own, the name of that and what it is made of."""
+    """Copy a tensor so that nothing else writes to it; for one of another class, return its class name and its parts."""
     bare = tensor.detach()
     if type(bare) in (torch.Tensor, nn.Parameter):
         return bare.clone()
@@ -160,7 +162,7 @@ def copied(tensor: torch.Tensor) -> Any:
 
 def drained(value: Any) -> Any:
     """Return a value in which a list of the first DRAINED items replaces each iterator. A `torch.Size` becomes a list
-    with its type, since `pytree` does not tell it from a tuple."""
+    with its type, since `pytree` does not distinguish it from a tuple."""
 
     def given(leaf: Any) -> Any:
         if isinstance(leaf, torch.Size):
@@ -173,8 +175,8 @@ def drained(value: Any) -> Any:
 
 
 def inside(value: Any) -> list[tuple[str, Any]]:
-    """What a value holds, by name: items, and attributes of objects of the user's own classes; nothing of functions,
-    modules and types."""
+    """Return the contents of a value by name: items, and attributes of objects of the user's own classes; nothing for
+    functions, modules and types."""
     if isinstance(value, (torch.Tensor, str, bytes, *_WRITTEN, *_OPAQUE)):
         return []
     found: list[tuple[str, Any]] = []
@@ -191,7 +193,7 @@ def inside(value: Any) -> list[tuple[str, Any]]:
 
 
 def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
-    """A value and what is in it, each by its name; what was `opened` before is not opened again."""
+    """Yield a value and its contents, each with its name. Values in `opened` are not opened again."""
     items = inside(value) if depth and id(value) not in opened else []
     if not items:
         sized = isinstance(value, CONTAINERS) and not isinstance(value, set)

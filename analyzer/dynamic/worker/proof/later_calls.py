@@ -25,9 +25,9 @@ from tcready.dynamic.worker.proof.variations import (
     dimensions,
     has_integers,
     longer,
-    of_rows,
     other_integers,
     other_values,
+    with_rows,
 )
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.recording import recording
@@ -37,22 +37,22 @@ from tcready.schema.proof import Trial
 from tcready.schema.words import Mode
 
 CALLS = 6
-"""Calls of one kind."""
+"""The number of calls of one kind."""
 STEPS = 3
-"""Training steps."""
+"""The number of training steps."""
 LAST = 3
-"""A function that compiles again in each of the last calls, this many, is taken to compile at every call."""
+"""A function that is recompiled in each of this many last calls is assumed to be recompiled at every call."""
 COMPILES = 64
-"""How often a function may be compiled for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
+"""The most compilations of a function for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
 DIMENSIONS = 3
-"""Dimensions that are made longer, one after the other."""
+"""The number of dimensions that are made longer, one after the other."""
 
 BY_BACKEND = re.compile(r"^backend='\w+' raised: ")
-"""How Dynamo begins the message of an exception that a backend raised."""
+"""Prefix of Dynamo's message for an exception that a backend raised."""
 QUOTED = 200
-"""Characters of a message that are quoted."""
+"""The number of characters of a message that are quoted."""
 Differing = Callable[[Behaviour, Behaviour, frozenset[str]], str | None]
-"""Returns what differs first between an eager and a compiled call."""
+"""Returns the first difference between an eager and a compiled call."""
 
 
 @dataclass(frozen=True)
@@ -60,33 +60,34 @@ class Kind:
     """Calls that differ in one way."""
 
     words: str
-    """In which way, as the end of a sentence."""
+    """The difference between the calls, as the end of a sentence."""
     inputs: tuple[tuple[str, Case], ...]
-    """For each call what its inputs are, and the inputs."""
+    """For each call a description of its inputs, and the inputs."""
     may_recompile: bool = False
-    """Whether functions may compile at every call if they do so without the settings: code may need each length."""
+    """True if functions may be recompiled at every call if they are without the settings, too: code may need each
+    length."""
     most: int = CALLS
-    """Calls after which the others are left out. A call that raises in eager code does not count."""
+    """The most calls of this kind. A call that raises in eager code does not count."""
 
 
 @dataclass(frozen=True)
 class Later:
-    """What calls of one kind showed."""
+    """The results of calls of one kind."""
 
     again: Mapping[Place, str] = field(default_factory=dict)
-    """Each function that compiles again at every call, with the guard that failed last."""
+    """Each function that is recompiled at every call, with the guard that failed last."""
     settled: int = 0
-    """Operations in the graphs of the other functions."""
+    """The number of operations in the graphs of the other functions."""
     error: str | None = None
-    """What compiled code raises and eager code does not, as the end of "it ..."."""
+    """The exception of compiled code that eager code does not raise, as the end of "it ..."."""
     difference: str | None = None
-    """What compiled code gives differently, in the same form."""
+    """The different output of compiled code, in the same form."""
     only_empty: bool = False
-    """Whether that was seen for empty inputs alone."""
+    """True if that was seen only for empty inputs."""
 
     @property
     def fails(self) -> str | None:
-        """What is wrong in compiled code."""
+        """Return what is wrong in compiled code."""
         return self.error or self.difference
 
 
@@ -95,12 +96,12 @@ SAME = "with the same inputs"
 
 def same_inputs(models: Models, seed: int, calls: int = CALLS) -> Kind:
     """Return calls with the inputs as given."""
-    return Kind(SAME, (("given", models.drawn(seed)[0]),) * calls)
+    return Kind(SAME, (("given", models.get_inputs(seed)[0]),) * calls)
 
 
 def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
     """Yield calls with other inputs, one kind after the other."""
-    first, *others = models.drawn(seed)
+    first, *others = models.get_inputs(seed)
     if others:
         yield Kind(
             "with each set of inputs", tuple((each.label or "given", each) for each in (first, *others))
@@ -114,7 +115,7 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
         yield Kind("with other integers", (("given", first), *larger), may_recompile=True)
     rows = (("of length one", 1), (EMPTY, 0))
     yield Kind(
-        "with short inputs", tuple((words, _changed(first, of_rows, number)) for words, number in rows)
+        "with short inputs", tuple((words, _changed(first, with_rows, number)) for words, number in rows)
     )
     for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
         yield Kind(
@@ -192,7 +193,7 @@ def _exception(seen: Behaviour) -> str:
 
 
 def _guard(event: RecompileEvent) -> str:
-    """The guard of the newest compiled code that failed, without its compile id."""
+    """Return the guard of the newest compiled code that failed, without its compile id."""
     newest = max(
         event.reasons,
         key=lambda reason: [int(n) for n in _id(reason).split("/") if n.isdecimal()],
@@ -205,17 +206,17 @@ def _id(reason: str) -> str:
     return reason.partition(": ")[0]
 
 
-def trained(
+def compare_training(
     models: Models, watched: Sequence[ModuleType], unstable: frozenset[str], differing: Differing, seed: int
 ) -> Later:
-    """Return what training steps show: forward, and backward through AOTAutograd."""
+    """Return the results of training steps: forward, and backward through AOTAutograd."""
     steps = same_inputs(models, seed, STEPS)
     return LaterCalls(models, watched, unstable, "train", differing).made(steps, seed)
 
 
 @dataclass(frozen=True)
 class Study:
-    """Later calls of a changed model, and of what they are held against."""
+    """Later calls of a changed model, and the results with which they are compared."""
 
     models: Models
     watched: Sequence[ModuleType]
@@ -223,17 +224,17 @@ class Study:
     differing: Differing
     seed: int
     usual: Mapping[str, Any]
-    """The values that the settings of the change had; empty for a change without settings."""
+    """The original values of the settings of the change; empty for a change without settings."""
     trained: Later | None
-    """What training steps of the unmodified code show; None if training is not asked for."""
+    """The training steps of the unmodified code; None if training is not requested."""
     seconds: float
-    """For calls with other inputs."""
+    """Seconds for calls with other inputs."""
 
     def judged(self, trial: Trial) -> Trial:
-        """Add to a trial what later calls show.
+        """Add the results of later calls to a trial.
 
-        A change is to blame only for what the same calls do not show without its settings, and training steps not in
-        the unmodified code.
+        A change is to blame only for problems that the same calls do not have without its settings, and training
+        steps not in the unmodified code.
         """
         with dynamo.settings({"recompile_limit": COMPILES}):
             return self._judged(trial)
@@ -251,7 +252,7 @@ class Study:
                 if trial.difference or trial.not_lasting:
                     return trial
                 if trial.recompiled:
-                    break  # what other inputs compile could not be told from that
+                    break  # compilations for other inputs could not be distinguished from that
         if not self.usual:
             return trial
         return self._with_steps(trial, "train" if mode == "infer" else "infer")
@@ -290,7 +291,7 @@ class Study:
         return trial
 
     def _with_steps(self, trial: Trial, mode: Mode) -> Trial:
-        """Add what calls in a mode show: in training forward and backward."""
+        """Add the results of calls in a mode: in training forward and backward."""
         if mode == "train" and (self.trained is None or self.trained.fails):
             return trial
         kind = same_inputs(self.models, self.seed, STEPS)
@@ -304,7 +305,7 @@ class Study:
 
 
 def _named(again: Mapping[Place, str], context: Context) -> str:
-    """Name the functions that compile again, and quote their guards."""
+    """Name the recompiled functions, and quote their guards."""
     names = context.names
     found = {names.symbol(place.path, place.line, place.name): guard for place, guard in again.items()}
     return ", ".join(f"`{symbol}` (`{guard}` is guarded)" for symbol, guard in found.items())

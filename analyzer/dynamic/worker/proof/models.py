@@ -1,4 +1,4 @@
-"""Models and inputs that the calls of a proof share: to build a model again takes longer than most calls of it."""
+"""Share models and inputs between the calls of a proof: building a model again takes longer than most of its calls."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class _Built:
 
 @dataclass
 class Models:
-    """What the context builds and draws. A model is given again while calls leave it as it was built."""
+    """Caches what the context builds and draws. A model is used again while calls do not change it."""
 
     context: Context
     _last: _Built | None = None
     _drawn: dict[int, tuple[Case, ...]] = field(default_factory=dict)
 
-    def built(self, mode: Mode, seed: int) -> Any:
-        """A model with the weights of a seed that is as it was built."""
+    def get_model(self, mode: Mode, seed: int) -> Any:
+        """Return a model with the weights of a seed, in its initial state."""
         last = self._last
         if last is not None and last.seed == seed and _is_as_built(last):
             return last.model.train(mode == "train")
@@ -39,8 +39,8 @@ class Models:
             self._last = _Built(model, seed, state_of(model), _not_in_state(model))
         return model
 
-    def drawn(self, seed: int) -> tuple[Case, ...]:
-        """The inputs of a seed, to be copied for each call."""
+    def get_inputs(self, seed: int) -> tuple[Case, ...]:
+        """Return the inputs of a seed, which must be copied for each call."""
         if seed not in self._drawn:
             self._drawn[seed] = self.context.draw(seed)
         return self._drawn[seed]
@@ -51,7 +51,8 @@ def _is_as_built(built: _Built) -> bool:
 
 
 def _not_in_state(model: nn.Module) -> list[Any]:
-    """What calls might do to a model beside its buffers and attributes: to parameters, modules and hooks."""
+    """Return state of a model, beyond buffers and attributes, that calls might change: of parameters, modules and
+    hooks."""
     found: list[Any] = [
         (name, id(each), each._version, each.requires_grad) for name, each in model.named_parameters()
     ]

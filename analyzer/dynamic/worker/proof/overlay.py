@@ -1,4 +1,4 @@
-"""Sources as they would be, laid over the files: what is imported is the text, and no file is touched."""
+"""Replace files by changed sources on import, without touching the files."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from types import CodeType, FunctionType
 from typing import Any
 
 Mark = Callable[[str, ast.Module], ast.Module]
-"""Gives the tree of a file, by the path that was given, with calls in it that tell what is run."""
+"""Returns the tree of a file, given its path, with added calls that record what is run."""
 
 
 class Overlay:
-    """The texts that importing gives in place of what stands on disk, for the rest of the process.
+    """The texts that imports use in place of the files on disk, for the rest of the process.
 
-    Names, packages and `__file__` stay what they are, and so do the lines that `inspect` and Dynamo show. Bytecode on
-    disk is neither read nor written for them.
+    Names, packages and `__file__` do not change, nor do the lines that `inspect` and Dynamo show. Bytecode on disk is
+    neither read nor written for these modules.
     """
 
     def __init__(self, sources: Mapping[str, str], mark: Mark | None = None) -> None:
-        """`sources`: text by absolute path. `mark` is asked for the tree of each that is imported, until `unmark`."""
+        """`sources`: text by absolute path. `mark` is called for the tree of each imported file, until `unmark`."""
         self._texts = {os.path.realpath(path): (path, text) for path, text in sources.items()}
         self._mark = mark
         self._plain: dict[CodeType, CodeType] = {}
-        """Of the code that was marked, the same without marks."""
+        """Maps marked code to the same code without marks."""
         if self._texts:
             self._install()
 
@@ -49,7 +49,7 @@ class Overlay:
                 None,
                 lines,
                 path,
-            )  # no time: it is never held against the file
+            )  # no time: it is never compared with the file
             plain: CodeType = of.source_to_code(text, path)
             if self._mark is None:
                 return plain
@@ -67,7 +67,7 @@ class Overlay:
                 self._note(one, other)
 
     def unmark(self) -> None:
-        """From here on every function runs the code that stands in the text."""
+        """From now on, run the code of the text in every function."""
         self._mark = None
         for each in gc.get_objects() if self._plain else ():
             if type(each) is FunctionType and each.__code__ in self._plain:  # a weak proxy says it is one

@@ -1,4 +1,4 @@
-"""Values that are rounded otherwise: in each call, as the sums of an accelerator that adds atomically, or by a change."""
+"""Handle values that are rounded differently: in each call, like the atomic sums of an accelerator, or by a change."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tcready.dynamic.worker.proof.widening import WideCall
 from tcready.schema.proof import Differs
 
 MOST = 1e-4
-"""What is further apart than this share of its largest number is not rounded otherwise."""
+"""A larger difference, relative to the largest number, is not rounding."""
 TIMES = 4
-"""How many times as far apart as two calls of the code as it stands a call of the changed code may be."""
+"""The factor by which a call of the changed code may differ more than two calls of the unmodified code."""
 
 Rounding = Mapping[tuple[str, str], float]
-"""The share of its largest number by which a tensor differs between two calls of one thing, by the field of `Behaviour`
-and its name or index there."""
+"""The relative difference of a tensor between two equal calls, by the field of `Behaviour` and its name or index
+there."""
 
 
 def rounding(one: Behaviour, other: Behaviour) -> dict[tuple[str, str], float]:
-    """Of the tensors that two calls of one thing give otherwise: how far apart they are, where rounding can be all."""
+    """Return how much the tensors of two equal calls differ, if rounding can explain it."""
     found = {}
     others = dict(_tensors(other))
     for name, tensor in _tensors(one):
@@ -38,7 +38,7 @@ def rounding(one: Behaviour, other: Behaviour) -> dict[tuple[str, str], float]:
 
 
 def as_rounded(expected: Behaviour, actual: Behaviour, known: Rounding) -> Behaviour:
-    """The `actual` one with the tensors of `expected` for those that are no further apart than rounding explains."""
+    """Return `actual` with the tensors of `expected` for those that differ by no more than rounding."""
     if not known:
         return actual
     others = dict(_tensors(actual))
@@ -53,12 +53,12 @@ def as_rounded(expected: Behaviour, actual: Behaviour, known: Rounding) -> Behav
 
 
 FEW_DIGITS = 0.1
-"""The share of its largest number by which a tensor of 16 bits may differ: sums in another order do by a few percent."""
+"""The largest relative difference of a tensor of 16 bits: sums in another order differ by a few percent."""
 
 
 def in_few_digits(expected: Behaviour, actual: Behaviour) -> Behaviour:
-    """The `actual` one with the values of `expected` for floats that are close, and for all integers and flags: these may
-    follow from a float that is rounded otherwise."""
+    """Return `actual` with the values of `expected` for floats that are close, and for all integers and flags: these
+    may follow from a float that is rounded differently."""
 
     def is_close(one: Any, other: Any) -> bool:
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
@@ -73,7 +73,7 @@ def in_few_digits(expected: Behaviour, actual: Behaviour) -> Behaviour:
 
 
 def with_dtypes_of(expected: Behaviour, actual: Behaviour) -> Behaviour:
-    """The `actual` one with its floats in the types of those of `expected`."""
+    """Return `actual` with its floats in the types of those of `expected`."""
 
     def converted(one: Any, other: Any) -> Any:
         both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
@@ -85,7 +85,7 @@ def with_dtypes_of(expected: Behaviour, actual: Behaviour) -> Behaviour:
 
 
 def _with_values(seen: Behaviour, values: Mapping[tuple[str, str], Any]) -> Behaviour:
-    """A behaviour with other values of some leaves, by field and name."""
+    """Return a behaviour with other values of some leaves, by field and name."""
     return replace(
         seen,
         outputs=[values.get(("outputs", str(i)), each) for i, each in enumerate(seen.outputs)],
@@ -96,12 +96,12 @@ def _with_values(seen: Behaviour, values: Mapping[tuple[str, str], Any]) -> Beha
 
 
 class UnsettledError(Exception):
-    """Values differ, and only calls in a wide dtype show whether that is rounding."""
+    """Values differ, and only calls in a wide dtype can decide whether that is rounding."""
 
 
 @dataclass(frozen=True)
 class WideCalls:
-    """The calls of a proof in a wide dtype, before and after a change; as text why there is none."""
+    """The calls of a proof in a wide dtype, before and after a change; a text says why there are none."""
 
     before: Mapping[Key, WideCall | str]
     after: Mapping[Key, WideCall | str]
@@ -109,20 +109,21 @@ class WideCalls:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is left to compare of a call once its values are judged by precision."""
+    """The rest of a call that is to be compared after its values were judged by precision."""
 
     actual: Behaviour
-    """With the values that are expected where they differ by rounding."""
+    """The call, with expected values in place of those that differ by rounding."""
     mistake: tuple[Differs, str] | None = None
-    """The first difference that is more than rounding, and its kind."""
+    """The first difference beyond rounding, and its kind."""
     why: str = ""
-    """Why values were not judged, so that tolerances decide; empty if they were, or if something else differs."""
+    """The reason why values were not judged, so that tolerances decide; empty if they were, or if something else
+    differs."""
 
 
 SIDES = ("the code before", "the code after")
 FEW = 1000
-"""Values of compiled code alone are judged by tolerance as well in tensors of fewer: it is not compiled in a wide dtype,
-and by chance eager code may be far off."""
+"""In smaller tensors, values of compiled code alone are also judged by tolerance: it is not compiled in a wide dtype,
+and eager code may be inexact by chance."""
 
 
 def judge_values(
@@ -137,7 +138,7 @@ def judge_values(
 ) -> Judged:
     """Judge by precision the values that differ in two calls, before and after a change or eager and `compiled`.
 
-    `otherwise` gives what else differs. Raises UnsettledError if nothing else does and there are no `wide` calls.
+    `otherwise` returns other differences. Raises UnsettledError if there are none and there are no `wide` calls.
     """
     names, one, other = [], [], []
     theirs = dict(_leaves(actual, ignored))
@@ -156,7 +157,7 @@ def judge_values(
     if otherwise(expected, _with_values(actual, alike)):
         return Judged(actual)
     if key.variation == IN_DOUBLE and not otherwise(expected, actual):
-        return Judged(actual)  # there is no wider dtype: what casts to float32 alone is judged
+        return Judged(actual)  # there is no wider dtype: only code that casts to float32 is judged
     if wide is None:
         raise UnsettledError
     found = _wide(key, expected, names, wide, compiled=compiled)
@@ -165,7 +166,11 @@ def judge_values(
     mistakes = [
         (at, text)
         for at in unequal
-        if (text := _elsewhere(one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at))
+        if (
+            text := _finite_on_one_side(
+                one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at
+            )
+        )
     ]
     if mistakes:
         at, text = mistakes[0]
@@ -184,7 +189,7 @@ def judge_values(
 
 
 def _leaves(seen: Behaviour, ignored: frozenset[str]) -> Iterator[tuple[tuple[str, str], Any]]:
-    """The tensors of a call that can be judged, and the numbers that it gives."""
+    """Return the tensors of a call that can be judged, and the numbers among its outputs."""
     named = (
         ("outputs", ((str(number), each) for number, each in enumerate(seen.outputs))),
         ("gradients", seen.gradients.items()),
@@ -208,7 +213,7 @@ KINDS: Mapping[str, tuple[str, Differs]] = MappingProxyType(
         "state": ("state", "state"),
     }
 )
-"""How leaves are named, and the kind of a difference, by the field of `Behaviour`."""
+"""The names of leaves, and the kind of a difference, by the field of `Behaviour`."""
 
 
 def _label(name: tuple[str, str]) -> str:
@@ -226,7 +231,7 @@ def _count(leaf: Any) -> int:
 def _wide(
     key: Key, expected: Behaviour, names: Sequence[tuple[str, str]], wide: WideCalls, *, compiled: bool
 ) -> Wide | str:
-    """What both sides give in a wide dtype; why there is nothing to judge by."""
+    """Return the results of both sides in a wide dtype, or why there are none."""
     found = []
     sides = ((SIDES[1], wide.after),) if compiled else zip(SIDES, (wide.before, wide.after), strict=True)
     for side, calls in sides:
@@ -252,8 +257,8 @@ def _wide(
     return Wide(one.dtype, before, after, one.coarsest, one.own, other.casts < one.casts, SIDES)
 
 
-def _elsewhere(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
-    """Where values are finite in one call alone though those in the wide dtype are not; empty if nowhere."""
+def _finite_on_one_side(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
+    """Return where values are finite in only one call although those in the wide dtype are not; empty if nowhere."""
     left, right, true = (torch.as_tensor(each) for each in (one, other, exact))
     if left.shape != true.shape:
         return "has another shape in a wide dtype"
@@ -285,7 +290,7 @@ def _tensors(seen: Behaviour) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
 
 
 def _share(one: torch.Tensor, other: torch.Tensor | None) -> float:
-    """How far apart they are, as a share of the largest number; infinity if they are no two roundings of one thing."""
+    """Return the relative difference; infinity if the values cannot be two roundings of the same value."""
     if other is None or one.shape != other.shape or one.dtype != other.dtype:
         return math.inf
     finite = torch.isfinite(one)

@@ -1,4 +1,4 @@
-"""Which tensors that a caller has after a call lie in the same memory."""
+"""Find which tensors that a caller has after a call share memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DEPTH = 3
 
 
 def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozenset[Pair]:
-    """Pairs, by name, of tensors one of which is seen where the other is written to: outputs with each other, with
-    inputs and with what the model holds, and what it holds, parameters apart, with inputs."""
+    """Return pairs, by name, of tensors that share memory: outputs with each other, with inputs and with tensors of the
+    model, and tensors of the model, except parameters, with inputs."""
     came = [*_tensors("output", outputs)]
     passed = [*_tensors("input", inputs)]
-    own = {name: _memory(tensor) for name, tensor in _held(model)}
-    kept = {name: each for name, each in own.items() if not name.startswith("parameter ")}
+    own = {name: _memory(tensor) for name, tensor in _tensors_of_model(model)}
+    non_parameters = {name: each for name, each in own.items() if not name.startswith("parameter ")}
     found = {
         (name, other)
         for number, (name, one) in enumerate(came)
@@ -29,24 +29,27 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
         if one is not None and one == two
     }
     found |= {
-        (name, other) for name, one in kept.items() for other, two in passed if one is not None and one == two
+        (name, other)
+        for name, one in non_parameters.items()
+        for other, two in passed
+        if one is not None and one == two
     }
     return frozenset(found)
 
 
 def same_containers(given: Any, passed: Any, model: Any) -> frozenset[Pair]:
-    """Pairs, by name, of lists, dicts, sets and deques that are one object: of what a call gives with each other, and of
-    that, what was passed and what the model holds."""
+    """Return pairs, by name, of lists, dicts, sets and deques that are one object: in the output, and between output,
+    arguments and model."""
     came = [*_containers("output", given, DEPTH, set())]
     came_in = [*_containers("input", passed, DEPTH, set())]
-    held: list[tuple[str, Any]] = []
+    containers: list[tuple[str, Any]] = []
     opened: set[int] = set()
     for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
         for key, value in vars(module).items():
             if key not in _OF_EVERY_MODULE:
-                held += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
-    pairs = [*itertools.combinations(came, 2), *itertools.product(came, (*came_in, *held))]
-    pairs += itertools.product(held, came_in)
+                containers += _containers(f"{name}.{key}".lstrip("."), value, DEPTH, opened)
+    pairs = [*itertools.combinations(came, 2), *itertools.product(came, (*came_in, *containers))]
+    pairs += itertools.product(containers, came_in)
     return frozenset((name, other) for (name, one), (other, two) in pairs if one is two)
 
 
@@ -68,7 +71,7 @@ def _tensors(kind: str, leaves: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield f"{kind} {number}", _memory(leaf)
 
 
-def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors_of_model(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     if not isinstance(model, nn.Module):
         return
     yield from ((f"parameter {name}", each) for name, each in model.named_parameters())
@@ -93,7 +96,7 @@ def _tensors_in(name: str, value: Any, depth: int, opened: set[int]) -> Iterator
 
 
 def _memory(tensor: torch.Tensor) -> Any:
-    """Where its memory begins; None if it has none that others may have."""
+    """Return the address of its memory; None if it has none that others may have."""
     if tensor.layout != torch.strided or not tensor.numel():
         return None
     try:
@@ -107,7 +110,7 @@ def _memory(tensor: torch.Tensor) -> Any:
 
 
 def described(pair: Pair) -> str:
-    """As it is said of a difference."""
+    """Format a pair for messages."""
     return f"{pair[0]} and {pair[1]}"
 
 
@@ -115,7 +118,7 @@ _What = TypeVar("_What")
 
 
 def always(seen: Iterable[tuple[_What, frozenset[Pair]]]) -> dict[_What, frozenset[Pair]]:
-    """Of calls, each with what was called, the pairs that lie together in every one of them."""
+    """Return the pairs that share memory in every one of the calls, by what was called."""
     found: dict[_What, frozenset[Pair]] = {}
     for what, pairs in seen:
         found[what] = found[what] & pairs if what in found else pairs

@@ -1,5 +1,5 @@
-"""Which way each test goes, and what is run: the tree that is compiled has calls in it that tell, on the lines of the
-source."""
+"""Record branch coverage: the compiled tree has additional calls that record the values of tests and the executed
+statements, on the lines of the source."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tcready.schema.proof import SidesTaken, Span
 from tcready.schema.words import lines_of
 
 PROBE = "__tcready_side__"
-"""The name, among the built-in ones, by which a test tells its value."""
+"""The name of the built-in that records the value of a test."""
 REACHED = "__tcready_reached__"
-"""The one by which a statement tells that it is run."""
+"""The name of the built-in that records that a statement is executed."""
 LINKED = "__tcready_linked__"
-"""The one by which an operand of a chain of comparisons tells that the links before it were true."""
+"""The name of the built-in by which an operand of a chain of comparisons records that the links before it were true."""
 NUMBER = "__tcready_number__"
-"""The one by which a name or an attribute in a changed statement or test tells its value."""
+"""The name of the built-in that records the value of a name or an attribute in a changed statement or test."""
 FEW, SMALL = 2, 64
-"""The first values of a tensor are noted as numbers, if it has no more than so many."""
+"""The first values of a tensor are recorded as numbers, if it has at most that many."""
 CHAIN = "__tcready_chain__"
-"""The one by which such a chain tells that it was asked."""
+"""The name of the built-in that records that such a chain is evaluated."""
 _Place = tuple[int, int, int, int]
 
 
 def marked(tree: ast.Module, text: str, tests: Mapping[Span, int], runs: Mapping[Span, int]) -> ast.Module:
-    """The tree of one file with each test, by number, inside a call, and one before each statement."""
+    """Return the tree of one file with each test, by number, inside a call, and a call before each statement."""
     places = ({_place(span): number for span, number in each.items()} for each in (tests, runs))
     made: ast.Module = _Marks(lines_of(text), *places).visit(tree)
     return ast.fix_missing_locations(made)
@@ -44,7 +44,7 @@ class _Marks(ast.NodeTransformer):
         self.lines, self.tests, self.runs = lines, tests, runs
         self.headers: set[int] = set()
         self.depth = 0
-        """Changed statements and tests that the node under way stands in."""
+        """The number of changed statements and tests around the current node."""
 
     def _column(self, line: int, offset: int) -> int:
         text = self.lines[line - 1]
@@ -61,12 +61,12 @@ class _Marks(ast.NodeTransformer):
         )
 
     def visit(self, node: ast.AST) -> Any:
-        """The node with marks in it; a statement as a list, if one stands before it."""
+        """Return the node with marks in it; a statement as a list, if a mark precedes it."""
         if isinstance(node, ast.JoinedStr):
-            return node  # before Python 3.12 what stands in it has no columns of its own
+            return node  # before Python 3.12 nodes in it have no columns of their own
         if isinstance(node, ast.stmt):
             number = self.runs.get(self._place_of(node, node))
-            if isinstance(node, ast.For):  # of a loop whose header changes, the body tells that it is run
+            if isinstance(node, ast.For):  # if the header of a loop changes, the body records that it is run
                 self.headers.add(id(node.iter))
             found = self._visited(node, changed=number is not None and not hasattr(node, "body"))
             if number is None:
@@ -80,14 +80,16 @@ class _Marks(ast.NodeTransformer):
         if isinstance(made, ast.Call):
             made.func = _without_note(made.func)  # a function is no number
         for position, number in links.items():
-            made.comparators[position] = _behind(_call(LINKED, node, number), made.comparators[position])
+            made.comparators[position] = _evaluate_after(
+                _call(LINKED, node, number), made.comparators[position]
+            )
         if links:
             numbers = ast.Tuple([_number(each, node) for each in links.values()], ast.Load())
             made = _call(CHAIN, node, numbers, made)
         if place in self.tests:
             made = _call(PROBE, node, self.tests[place], made)
         if place in self.runs:
-            made = _behind(_call(REACHED, node, self.runs[place]), made)
+            made = _evaluate_after(_call(REACHED, node, self.runs[place]), made)
         if self.depth and isinstance(node, (ast.Name, ast.Attribute, ast.BinOp, ast.Subscript)):
             is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
             made = _call(NUMBER, node, made) if is_read else made
@@ -100,7 +102,7 @@ class _Marks(ast.NodeTransformer):
         return made
 
     def _links(self, node: ast.Compare) -> dict[int, int]:
-        """The numbers of the first links, by the operand behind them."""
+        """Return the numbers of the first links, by the operand after them."""
         places = {at + 1: self._place_of(node, each) for at, each in enumerate(node.comparators[:-1])}
         return {position: self.tests[place] for position, place in places.items() if place in self.tests}
 
@@ -119,34 +121,34 @@ def _call(name: str, at: ast.AST, *arguments: int | ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), args, []), at)
 
 
-def _behind(first: ast.expr, value: ast.expr) -> ast.expr:
-    """The value of an expression, worked out behind another."""
+def _evaluate_after(first: ast.expr, value: ast.expr) -> ast.expr:
+    """Return an expression that evaluates `first` and then has the value of another."""
     both = ast.Tuple([first, value], ast.Load())
     return ast.copy_location(ast.Subscript(both, ast.Constant(1), ast.Load()), value)
 
 
 @dataclass
-class Sides:
-    """Counts how often each test was true and false, and which statements were run."""
+class BranchCoverage:
+    """Counts how often each test was true and false, and records which statements were executed."""
 
     tests: tuple[Span, ...]
     runs: tuple[Span, ...] = ()
     alone: bool = False
-    """Whether functions are called by themselves now."""
+    """True if functions are being called alone."""
     counts: dict[tuple[int, bool, bool], int] = field(default_factory=dict)
     pending: list[tuple[int, bool, bool]] = field(default_factory=list)
-    """Seen in the call under way."""
+    """Tests seen in the current call."""
     reached: set[int] = field(default_factory=set)
     running: set[int] = field(default_factory=set)
-    """What the call under way ran."""
+    """Statements that the current call executed."""
     linked: set[int] = field(default_factory=set)
-    """Links of a chain under way that were true."""
+    """Links of the current chain that were true."""
     numbers: dict[float, None] = field(default_factory=dict)
-    """Those that stand for something in changed statements and tests."""
+    """Numbers that are values in changed statements and tests."""
     strings: dict[str, None] = field(default_factory=dict)
-    """Those that do, and the strings in containers that do."""
+    """Strings that are such values, and strings in containers that are."""
 
-    def __enter__(self) -> Sides:
+    def __enter__(self) -> BranchCoverage:
         for name, function in self._functions().items():
             setattr(builtins, name, function)
         return self
@@ -165,7 +167,7 @@ class Sides:
         }
 
     def marked(self, sources: Mapping[str, str], path: str, tree: ast.Module) -> ast.Module:
-        """The tree of the file at `path`, one of these sources, with what tells."""
+        """Return the marked tree of the file at `path`, one of these sources."""
         tests, runs = (_numbered(each, path) for each in (self.tests, self.runs))
         return marked(tree, sources[path], tests, runs)
 
@@ -198,11 +200,11 @@ class Sides:
         return value
 
     def settle(self, *, counts: bool, raised: bool, compared: bool = True) -> None:
-        """A call ended; what it saw is counted only if the call would have told one side from the other, and what it ran
-        only if it is `compared`.
+        """Finish a call. Its tests are counted only if the call could have distinguished one branch from the other,
+        and its statements only if it is `compared`.
 
-        Of a call that raised that is the last test alone, with its operands: what the earlier ones led to was never
-        given back.
+        If the call raised, only the last test with its operands counts, because the results of the earlier ones were
+        never returned.
         """
         seen = self._last() if raised else self.pending
         for key in seen if counts else ():
@@ -230,12 +232,12 @@ class Sides:
         )
 
     def ways(self) -> frozenset[tuple[int, bool]]:
-        """Every test and way that was seen so far."""
+        """Return every test, with its outcome, that was seen so far."""
         return frozenset((number, way) for number, way, _ in self.counts)
 
     @property
     def not_run(self) -> tuple[Span, ...]:
-        """What no call ran."""
+        """Return the statements that no call executed."""
         return tuple(each for number, each in enumerate(self.runs) if number not in self.reached)
 
 

@@ -1,4 +1,4 @@
-"""What a call leaves set in its process, and which files it writes."""
+"""Record settings of the process that a call changes, and files that it writes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tcready.dynamic.worker.frames import is_user_file
 GONE = ("gone",)
 """The value of a setting that a call removed. It equals no text."""
 LARGE = 50_000_000
-"""Bytes of a file beyond which its size alone is compared."""
+"""The size of a file in bytes beyond which only its size is compared."""
 
 
-def surroundings() -> dict[str | bytes, Any]:
+def global_state() -> dict[str | bytes, Any]:
     """Return the settings of the process and the thread by name. Environment variables stay encoded: decoding all of
     them takes longer than most calls."""
     found: dict[str | bytes, Any] = {
@@ -89,7 +89,7 @@ def environment_set(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def environment_read(paths: Set[str] | None = None) -> Iterator[dict[str, None]]:
-    """Notes which environment variables the user's own code reads in the context, or that of these files alone."""
+    """Record which environment variables the user's own code, or only that of these files, reads in the context."""
     names: dict[str, None] = {}
     known = os._Environ.__getitem__
 
@@ -128,11 +128,11 @@ _OTHER = frozenset(
         "subprocess.Popen",
     )
 )
-"""What else is noted, beside files that are opened to be written."""
+"""Other recorded events, beside files that are opened for writing."""
 
 
 class Writes:
-    """Notes what is written outside of the process, while it is asked to."""
+    """Records writes outside of the process while it is active."""
 
     def __init__(self) -> None:
         self._notes: list[str] | None = None
@@ -159,7 +159,7 @@ class Writes:
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[dict[str, Any]]:
-        """What was written by the code inside: known at its end."""
+        """Record the writes in the context; the result is complete at its end."""
         found: dict[str, Any] = {}
         self._notes, self._begun = [], {}
         save = torch.save
@@ -181,7 +181,7 @@ class Writes:
 
 
 def _is_import() -> bool:
-    """Whether Python is importing something: caches of that are written once, whoever is first."""
+    """Return whether Python is importing something: import caches are written once, by whichever call comes first."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -204,7 +204,7 @@ def _written(path: str, start: int) -> str:
 
 @functools.cache
 def writes() -> Writes:
-    """The one of this process: an audit hook cannot be taken away."""
+    """Return the recorder of this process: an audit hook cannot be removed."""
     found = Writes()
     sys.addaudithook(found.hook)
     return found

@@ -1,4 +1,4 @@
-"""What one process of a proof does: the code as it stands makes the trace, each variant is held against it."""
+"""The work of one process of a proof: the unmodified code makes the trace, and each variant is compared with it."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from tcready.dynamic.worker.proof.calls import (
     Made,
     alone,
     called,
+    calls_of_model,
     cost,
     numbers_of_callees,
-    of_model,
     reached_modules,
     shortest,
     sizes_beside_integers,
@@ -50,7 +50,7 @@ from tcready.dynamic.worker.proof.calls import (
 from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.constructors import fitting_builds
-from tcready.dynamic.worker.proof.later_calls import Later, Study, trained
+from tcready.dynamic.worker.proof.later_calls import Later, Study, compare_training
 from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.overlay import Overlay
 from tcready.dynamic.worker.proof.rounding import (
@@ -64,8 +64,8 @@ from tcready.dynamic.worker.proof.rounding import (
     with_dtypes_of,
 )
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
-from tcready.dynamic.worker.proof.sides import Sides
-from tcready.dynamic.worker.proof.surroundings import environment_read, left_otherwise, surroundings
+from tcready.dynamic.worker.proof.sides import BranchCoverage
+from tcready.dynamic.worker.proof.surroundings import environment_read, global_state, left_otherwise
 from tcready.dynamic.worker.proof.variations import (
     BUILT,
     BY_CHANCE,
@@ -96,8 +96,8 @@ from tcready.dynamic.worker.proof.variations import (
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
     built_with,
-    of_other_sizes,
     set_to,
+    size_variations,
 )
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.step import climb
@@ -118,76 +118,75 @@ from tcready.schema.words import Mode
 REPEATS = 4
 PAUSE = 0.1
 LEAST = 1.5
-"""Seconds that a function has, alone, in one mode."""
+"""Seconds that a function gets, alone, in one mode."""
 SLOW = 10
-"""Times the longest call so far, after which a call with varied inputs is left out."""
+"""A call with varied inputs is left out if it took more than this multiple of the longest call so far."""
 SHARE = 0.3
-"""Of the seconds for varied inputs, those in which further calls are compared compiled."""
+"""The share of the seconds for varied inputs in which further calls are compared compiled."""
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT} - {*OTHER_NUMBERS})
-"""Variations whose calls are not compiled: other flags lead to other code, which may break anew."""
+"""Variations with calls that are not compiled: other flags lead to other code, which may break again."""
 CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
-"""Variations with which a difference is a condition of the change, and does not refute it."""
+"""Variations with which a difference limits a change, but does not refute it."""
 COMPILED = 6
-"""Calls that are compared compiled against eager, unless more are needed to take each side."""
+"""The number of calls that are compared compiled against eager, unless more are needed to take each branch."""
 
 
 DEVICE_LOST = "AcceleratorError"
-"""The type of exception that torch raises once a kernel has failed on an accelerator, of whatever is done there next."""
+"""The type of exception that torch raises for all further work on an accelerator after a kernel has failed on it."""
 
 
 @dataclass
 class Trace:
-    """What the code as it stands did."""
+    """The results of the unmodified code."""
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
-    """The calls of the model that took a side which none before had taken."""
+    """The calls of the model that took a branch which no earlier one had taken."""
     raising: list[Key] = field(default_factory=list)
-    """Those that raised what none before had raised."""
+    """Those that raised what no earlier one had raised."""
     alone: list[Key] = field(default_factory=list)
-    """The calls of functions alone that did so, or that an exception of the user's own ended."""
+    """The calls of functions alone that did so, or that a user exception ended."""
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     building: Behaviour = field(default_factory=Behaviour)
-    """What importing and building the model prints, and sets for the process."""
+    """Output and settings of the process from importing and building the model."""
     set_first: Behaviour = field(default_factory=Behaviour)
-    """What the first call sets for the process."""
+    """Settings of the process from the first call."""
     shared: Mapping[FunctionPlace | None, frozenset[Pair]] = field(default_factory=dict)
-    """Of the model, and of functions alone, what lay in the same memory in every call that gave something; nothing where
-    these calls did not take both sides of every test: a branch may decide on it."""
+    """For the model, and for functions alone, the values that shared memory in every call with a result; empty if these
+    calls did not take both sides of every test, because a branch may decide it."""
     restless: frozenset[str] = frozenset()
-    """What differs between two calls of the code as it stands."""
+    """Differences between two calls of the unmodified code."""
     rounding: Mapping[FunctionPlace | None, Rounding] = field(default_factory=dict)
-    """Of the model, and of functions alone, what two calls of the code as it stands round otherwise."""
+    """For the model, and for functions alone, the rounding differences between two calls of the unmodified code."""
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
-    """Of calls that an exception of the user's own ended: the type of what the code as it stands raises where it is
-    compiled."""
+    """For calls that a user exception ended: the type that the unmodified code raises if compiled."""
     left: Mapping[Key, str | None] = field(default_factory=dict)
-    """Of such calls of the model: what it leaves otherwise than eager code then."""
+    """For such calls of the model: effects that differ from those of eager code then."""
     passed: Mapping[Key, Behaviour] = field(default_factory=dict)
-    """Of such calls of the model: those in which compiled code raises nothing."""
+    """For such calls of the model: those in which compiled code raises nothing."""
     trained: Later | None = None
-    """What compiled training steps of the code as it stands show."""
+    """The compiled training steps of the unmodified code."""
     seconds: float | None = None
-    """What the shortest eager call costs."""
+    """Seconds of the shortest eager call."""
     threads: int = 1
-    """With which every variant is called."""
+    """The number of threads with which every variant is called."""
     wide: WideCalls | None = None
     """The calls in a wide dtype, once values were found to differ."""
     constants: tuple[float | str, ...] = ()
-    """At which inputs are tried: those of the request, and what names stand for where the code changes."""
+    """Values of inputs that are tried: those of the request, and values of names in changed code."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that a call reads."""
     builds: tuple[str, ...] = ()
-    """Variations with which the model is built anew."""
+    """Variations with which the model is built again."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
-        """`actual` with what is only rounded otherwise set to what is expected."""
+        """Return `actual` with expected values in place of those that are only rounded differently."""
         return as_rounded(expected, actual, self.rounding.get(function, {}))
 
     def differing(
         self, key: Key, expected: Behaviour, actual: Behaviour
     ) -> tuple[Behaviour, tuple[Differs, str] | None]:
-        """What differs first in a call after a change, and the call without what is rounding."""
+        """Return the first difference in a call after a change, and the call without rounding differences."""
         otherwise = functools.partial(difference, ignored=self.restless)
         if key.variation in IN_FEW_DIGITS:
             actual = in_few_digits(expected, actual)
@@ -201,13 +200,13 @@ class Trace:
     def differing_by_tolerance(
         self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
     ) -> str | None:
-        """Return what differs first in a compiled call of the model that has no counterpart in a wide dtype."""
+        """Return the first difference in a compiled call of the model that has no counterpart in a wide dtype."""
         return compiled_difference(expected, self.rounded(None, expected, actual), ignored)
 
     def compiled_differing(
         self, key: Key, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
     ) -> str | None:
-        """What differs first in a compiled call."""
+        """Return the first difference in a compiled call."""
         actual = self.rounded(key.function, expected, actual)
         otherwise = functools.partial(compiled_difference, ignored=ignored)
         judged = judge_values(key, expected, actual, self.wide, otherwise, ignored, compiled=True)
@@ -218,16 +217,16 @@ class Trace:
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
-    """Makes every call on the code as it stands and leaves the trace in a file; or says with which inputs the device was
-    lost."""
+    """Make every call on the unmodified code and save the trace to a file; or return the inputs with which the device
+    was lost."""
     try:
-        return _as_it_stands(context, request, trace_path)
+        return _run_unmodified(context, request, trace_path)
     except _DeviceLostError as error:
         return ProofResult(lost=error.variation)
 
 
 class _DeviceLostError(Exception):
-    """A kernel failed on an accelerator, with these inputs: this process can do no more there."""
+    """A kernel failed on an accelerator with these inputs, so this process cannot continue there."""
 
     def __init__(self, variation: str) -> None:
         super().__init__(variation)
@@ -235,7 +234,7 @@ class _DeviceLostError(Exception):
 
 
 def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
-    """What a call does, once the device has done its work. Raises _DeviceLostError if it cannot do any more."""
+    """Return the effects of a call once the device has done its work. Raises _DeviceLostError if it cannot continue."""
     try:
         seen = call()
         settle(context)
@@ -248,10 +247,10 @@ def _on_device(context: Context, key: Key, call: Callable[[], Behaviour]) -> Beh
     return seen
 
 
-def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
+def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     paths = {span.path for span in (*request.tests, *request.statements)}
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
-    sides = Sides(request.tests, request.statements)
+    sides = BranchCoverage(request.tests, request.statements)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     with sides:
         build = begin(context, request)
@@ -271,9 +270,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         longest = LEAST / 5
         raised: set[str | None] = {None}
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
-        for calls in (of_model(models, request), alone(models, request, request.functions)):
+        for calls in (calls_of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
-                # what takes all of its time leaves the others theirs: a side may be taken there alone
+                # if one takes all of its time, the others still have theirs: only they may take a branch
                 what = (key.function, key.mode) if key.function is not None else ()
                 seconds = max(of_a_function, LEAST) if key.function is not None else request.seconds
                 ends = until.setdefault(what, time.monotonic() + seconds)
@@ -292,7 +291,9 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
                 trace.calls.append((key, seen))
                 nothing = _says_nothing(key, seen)
                 sides.settle(
-                    counts=seen.tells and not nothing, raised=seen.error is not None, compared=not nothing
+                    counts=seen.is_comparable and not nothing,
+                    raised=seen.error is not None,
+                    compared=not nothing,
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
                 if key.function is None and seen.error not in raised and not _says_nothing(key, seen):
@@ -303,14 +304,14 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
                 elif key.function is not None and (sides.ways() != known or seen.raised):
                     trace.alone.append(key)
         overlay.unmark()
-        _, once_more = next(of_model(Models(context), request))  # built once more, too
+        _, once_more = next(calls_of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again) | _restless_if_logged(context, request)
         trace.restless |= build.restless
         if context.work.options.device != "cpu" or not same_digits(first, again):
-            trace.rounding = _rounding(Models(context), request, trace)
+            trace.rounding = _measure_rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
-        if found and found[0] != "state":  # names of a module keep what the calls before left in them
+        if found and found[0] != "state":  # names of a module keep the values that earlier calls left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         trace.shared = _shared(trace, sides)
         trace.threads = _threads(models, request, trace)
@@ -318,7 +319,7 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
         trace.compiled_errors, trace.left, trace.passed = _compiled_errors(models, request, trace)
         if "train" in request.modes and any(each.settings for each in request.variants):
             watched = reached_modules({place.path for place in request.functions})
-            trace.trained = trained(
+            trace.trained = compare_training(
                 models, watched, trace.restless, trace.differing_by_tolerance, request.seeds[0]
             )
     _save(trace, trace_path)
@@ -335,39 +336,39 @@ def _as_it_stands(context: Context, request: ProofRequest, trace_path: Path) -> 
 
 
 def _save(value: Any, path: Path) -> None:
-    """Write a value that `torch.load` reads. Many small tensors take half the time in the older format."""
+    """Save a value for `torch.load`. Many small tensors take half the time in the older format."""
     torch.save(value, path, _use_new_zipfile_serialization=False)
 
 
 def _restless_if_logged(context: Context, request: ProofRequest) -> frozenset[str]:
-    """What two first calls of the model do otherwise with other levels of loggers: they may log the time."""
+    """Return the differences between two first calls of the model with other levels of loggers: they may log the time."""
     request = replace(request, seeds=request.seeds[:1])
     one, other = (
-        {key: call() for key, call in of_model(Models(context), request) if key.variation in LOGGED}
+        {key: call() for key, call in calls_of_model(Models(context), request) if key.variation in LOGGED}
         for _ in range(2)
     )
     return frozenset(name for key in one for name in restless(one[key], other[key]))
 
 
 def _first_call(context: Context, request: ProofRequest) -> dict[str, Any]:
-    """Make a call before those that are compared, so that names of Python modules hold the same before and after a
-    change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
-    before = surroundings()
-    next(of_model(Models(context), request))[1]()
-    return left_otherwise(before, surroundings())
+    """Make a call before those that are compared, so that names of Python modules have the same values before and after
+    a change. Return the settings of the process that it leaves: a later call that sets the same changes nothing."""
+    before = global_state()
+    next(calls_of_model(Models(context), request))[1]()
+    return left_otherwise(before, global_state())
 
 
 NUMBERS = 5
-"""Numbers that names stand for, at which inputs are tried."""
+"""The number of values of names that are tried as numbers in inputs."""
 STRINGS = 8
-"""Strings that do."""
+"""The same for strings."""
 
 
 def _make_first_call(
-    context: Context, request: ProofRequest, sides: Sides
+    context: Context, request: ProofRequest, sides: BranchCoverage
 ) -> tuple[ProofRequest, dict[str, Any]]:
-    """Return the request with what a first call reads (numbers in what changes, environment variables), and the settings
-    of the process that the call leaves."""
+    """Return the request with the values that a first call reads (numbers in changed code, environment variables), and
+    the settings of the process that the call leaves."""
     with environment_read() as names:
         set_first = _first_call(context, request)
     sides.settle(counts=False, raised=False)
@@ -383,12 +384,12 @@ def _make_first_call(
 
 
 class _TooLongError(BaseException):
-    """A call was ended: code of the user's own that catches every Exception does not catch it."""
+    """A call took too long. User code that catches Exception does not catch this."""
 
 
 @contextlib.contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
-    """Ends what does not come to its end: a loop may go on for ever with an infinity."""
+    """Interrupt code that does not end: a loop may run forever with an infinity."""
     if seconds == math.inf:
         yield
         return
@@ -405,7 +406,7 @@ def _ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, usual)
 
 
-def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[Pair]]:
+def _shared(trace: Trace, sides: BranchCoverage) -> dict[FunctionPlace | None, frozenset[Pair]]:
     taken = sides.taken()
     found = always((key.function, seen.shared) for key, seen in trace.calls if seen.error is None)
     by_model = all(each.true and each.false for each in taken)
@@ -413,14 +414,14 @@ def _shared(trace: Trace, sides: Sides) -> dict[FunctionPlace | None, frozenset[
     return {what: pairs for what, pairs in found.items() if (by_model if what is None else by_functions)}
 
 
-def _rounding(
+def _measure_rounding(
     models: Models, request: ProofRequest, trace: Trace
 ) -> dict[FunctionPlace | None, dict[tuple[str, str], float]]:
-    """What comes out otherwise where the calls with the inputs as given are made once more, and by how much."""
+    """Repeat the calls with the inputs as given. Return what differs, and by how much."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     found: dict[FunctionPlace | None, dict[tuple[str, str], float]] = {}
-    for calls in (of_model(models, first), alone(models, first, request.functions)):
+    for calls in (calls_of_model(models, first), alone(models, first, request.functions)):
         for key, call in calls:
             if key not in known or key.variation not in (GIVEN, WITH_GRADIENTS, TWICE, IN_TURN):
                 continue
@@ -431,9 +432,9 @@ def _rounding(
 
 
 def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
-    """How many threads a call is given: one if others help little, as with small inputs, and if the sums of one are
-    rounded as those in the trace are. They wait for each other then, busily, which takes most of the time where other
-    processes run."""
+    """Return the number of threads for a call: one if more threads help little, as with small inputs, and if sums with
+    one thread are rounded as in the trace. Threads that wait for each other are busy, which takes most of the time if
+    other processes run."""
     usual: int = torch.get_num_threads()
     if usual == 1:
         return 1
@@ -448,19 +449,21 @@ def _threads(models: Models, request: ProofRequest, trace: Trace) -> int:
 
 
 def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
-    """Whether the calls with the inputs as given come out as in the trace, to the last digit of every output and
-    gradient."""
+    """Return whether the calls with the inputs as given have the results in the trace, to the last digit of every
+    output and gradient."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     return all(
-        same_digits(known[key], call()) for key, call in of_model(models, first) if key.variation == GIVEN
+        same_digits(known[key], call())
+        for key, call in calls_of_model(models, first)
+        if key.variation == GIVEN
     )
 
 
 def call_widely(
     context: Context, request: ProofRequest, variant: Variant | None, trace_path: Path, wide_path: Path
 ) -> ProofResult:
-    """Makes the calls of the trace in a wide dtype, of a variant or the code as it stands, and leaves them in a file."""
+    """Make the calls of the trace in a wide dtype, with a variant or the unmodified code, and save them to a file."""
     trace: Trace = torch.load(trace_path, weights_only=False)
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not _says_nothing(key, seen)}
@@ -473,14 +476,14 @@ def call_widely(
         functions = variant.functions if variant is not None else request.functions
         until = time.monotonic() + 2 * request.seconds
         for key, call in itertools.chain(
-            of_model(models, request, widening),
+            calls_of_model(models, request, widening),
             alone(models, request, functions, widening=widening),
         ):
             if key not in wanted or time.monotonic() > until:
                 continue
             try:
                 found[key] = widening.made(call())
-            except Exception as error:  # no wide dtype, or what cannot be copied
+            except Exception as error:  # no wide dtype, or an object that cannot be copied
                 found[key] = str(error) if isinstance(error, NotWideError) else type(error).__name__
     _save(found, wide_path)
     return ProofResult()
@@ -493,10 +496,10 @@ def after(
     trace_path: Path,
     wide_paths: Sequence[Path] = (),
 ) -> Trial:
-    """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code.
+    """Make the same calls with a variant; if all agree, capture it and compare compiled code with eager code.
 
-    `wide_paths`: what `call_widely` left of the code as it stands and of the variant. Without it the trial ends unsettled
-    where values differ.
+    `wide_paths`: the results of `call_widely` for the unmodified code and for the variant. Without them the trial
+    ends unsettled if values differ.
     """
     try:
         return _after(context, request, variant, trace_path, wide_paths)
@@ -509,24 +512,24 @@ def _after(
 ) -> Trial:
     context.measures = False
     texts = dict(variant.sources)
-    sides = Sides(variant.asked, variant.written)
+    sides = BranchCoverage(variant.asked, variant.written)
     overlay = Overlay(texts, functools.partial(sides.marked, texts))
     usual: dict[str, Any] = {}
     for name, value in map(dynamo.set_flag, variant.settings):
         usual.setdefault(name, value)
     with sides:
-        trial, trace, models = _eager(context, request, variant, trace_path, wide_paths, sides)
+        trial, trace, models = _compare_eager(context, request, variant, trace_path, wide_paths, sides)
         overlay.unmark()
     if trace is None:
         return trial
     request = replace(request, constants=trace.constants, environment=trace.environment, builds=trace.builds)
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
-    seconds = _measured(models, request, trace.seconds)
+    seconds = _measure_cost(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=sides.not_run, sides=sides.taken())
     squeezed: list[str] = []
     with squeezes_seen(squeezed.append):
-        trial = _captured(models, request, variant, trial, trace)
+        trial = _capture_variant(models, request, variant, trial, trace)
     if not trial.difference:
         watched = reached_modules({place.path for place in request.functions})
         study = Study(
@@ -548,37 +551,39 @@ def _after(
 SQUEEZED = "`squeeze` of a size that data decides: of one item, eager code alone drops the dimension"
 
 
-def _captured(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace) -> Trial:
-    """The trial with what comes of compiled code."""
+def _capture_variant(
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+) -> Trial:
+    """Return the trial with the results of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
     telling: list[str] = []
-    if chooses:  # what `torch.cond` captures may not change
+    if chooses:  # values that `torch.cond` captures may not change
         telling += OTHER_NUMBERS
     if variant.settings:  # Dynamo takes a size that data decides for more than one
         telling += (ONES, ONE_TRUE)
     apart = any("is_compiling" in text for _, text in variant.sources)
-    trial = _compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
+    trial = _compare_compiled(models, request, trial, trace, telling, speaks=speaks, apart=apart)
     if apart and not trial.difference and "train" in request.modes:
         trial = _trained_apart(models, request, trace, trial)
     if chooses and not trial.difference and "train" in request.modes:
-        trial = _trained(models, request, trace, trial)
+        trial = _compare_training(models, request, trace, trial)
     if not trial.difference and fake_kernels.registers(variant):
         text = fake_kernels.disagreement(models, request, variant.sources, request.seconds * SHARE)
         trial = replace(trial, difference=text, differs="compiled" if text else None)
     return trial if trial.difference else _compiled_alone(models, request, variant, trial, trace)
 
 
-def _eager(
+def _compare_eager(
     context: Context,
     request: ProofRequest,
     variant: Variant,
     trace_path: Path,
     wide_paths: Sequence[Path],
-    sides: Sides,
+    sides: BranchCoverage,
 ) -> tuple[Trial, Trace | None, Models]:
-    """The calls on a variant against those in the trace, and the models that made them; without the trace if something
-    differs."""
+    """Compare the calls with a variant with those in the trace. Return the trial and the models that made the calls,
+    without the trace if something differs."""
     models = Models(context)
     build = begin(context, request)
     if build.failure:
@@ -613,7 +618,7 @@ def _eager(
     wanted = {
         key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
     }
-    for calls in (of_model(models, request), alone(models, request, variant.functions)):
+    for calls in (calls_of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
             expected = wanted.pop(key, None)
             if expected is None:
@@ -622,14 +627,16 @@ def _eager(
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
             nothing = _says_nothing(key, expected)
-            # what a private function returns is for those that call it, which are compared
+            # results of a private function are for its callers, which are compared
             nothing |= (
                 _is_private(key.function)
                 and expected.error is None is actual.error
                 and (expected.structure != actual.structure or len(expected.inputs) != len(actual.inputs))
             )
             sides.settle(
-                counts=actual.tells and not nothing, raised=actual.error is not None, compared=not nothing
+                counts=actual.is_comparable and not nothing,
+                raised=actual.error is not None,
+                compared=not nothing,
             )
             compared -= nothing
             if nothing:
@@ -681,19 +688,19 @@ def _eager(
         compared,
         raises=raises,
         notice=notice,
-        condition=_described(conditions),
-        of_other_types=_described(of_other_types),
+        condition=_describe_conditions(conditions),
+        of_other_types=_describe_conditions(of_other_types),
     )
     return trial, trace, models
 
 
 MOST = 200
-"""Characters of a warning that are quoted."""
+"""The number of characters of a warning that are quoted."""
 NAMED = 2
-"""How many calls are named that differ in the same way."""
+"""The most calls with the same difference that are named."""
 
 
-def _described(conditions: Mapping[str, str]) -> str | None:
+def _describe_conditions(conditions: Mapping[str, str]) -> str | None:
     """Describe by call what differs, in one line; calls that differ in the same way together. None if nothing does."""
     calls: dict[str, list[str]] = {}
     for only, text in conditions.items():
@@ -707,17 +714,17 @@ def _described(conditions: Mapping[str, str]) -> str | None:
 
 
 def _is_private(function: FunctionPlace | None) -> bool:
-    """Whether it is a function that is for its own file alone, by its name."""
+    """Return whether a function is private to its file, by its name."""
     name = function.name.rpartition(".")[2] if function is not None else ""
     return name.startswith("_") and not name.startswith("__")
 
 
 def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
-    """Whether what differs in a call is a condition of a change and does not refute it. What the user.s own statement
-    raises is meant: another end of such a call refutes it."""
+    """Return whether a difference in a call limits a change instead of refuting it. If a user statement raised the
+    expected exception, any difference refutes the change."""
     if expected.raised:
         return False
-    if expected.error is not None and actual.error is None:  # torch refused what it takes now
+    if expected.error is not None and actual.error is None:  # torch rejected an input that it accepts now
         return True
     if key.variation in BY_CHANCE:  # code takes such inputs by chance
         return actual.error is not None
@@ -725,20 +732,20 @@ def _is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     if (
         key.variation in IN_FEW_DIGITS and key.variation not in CONDITIONAL
-    ):  # `model.to` converts a buffer that is new, and not what it was before
+    ):  # `model.to` converts a new buffer, but not the attribute that it replaced
         return trace.differing(key, expected, with_dtypes_of(expected, actual))[1] is None
     return key.variation in CONDITIONAL
 
 
 def _says_nothing(key: Key, seen: Behaviour) -> bool:
-    """Whether a call raised because torch does not take such arguments or such a setting."""
+    """Return whether a call raised because torch does not accept such arguments or such a setting."""
     may_not_fit = key.variation in {*MAY_NOT_FIT, *set_to(key.constants), *built_with(key.constants)}
     may_not_fit |= key.variation in (UNDER_AUTOCAST, ON_META)
     return may_not_fit and seen.error is not None and not seen.raised
 
 
-def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
-    """What the shortest eager call costs; one that seems slower than the `known` one is measured again."""
+def _measure_cost(models: Models, request: ProofRequest, known: float | None) -> float | None:
+    """Measure the shortest eager call; one that seems slower than the `known` one is measured again."""
     found = cost(models, request)
     for _ in range(REPEATS):
         if found is None or known is None or found <= known * SLOWER:
@@ -749,7 +756,7 @@ def _measured(models: Models, request: ProofRequest, known: float | None) -> flo
 
 
 def _is_compiled(key: Key) -> bool:
-    """Whether a call may be compared compiled: the model is the one that is built, with its dtype."""
+    """Return whether a call may be compared compiled: the model is the original one, with its dtype."""
     return key.variation not in DTYPES and not key.variation.startswith(BUILT)
 
 
@@ -761,9 +768,9 @@ def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode |
 def _compiled_errors(
     models: Models, request: ProofRequest, trace: Trace
 ) -> tuple[dict[Key, str | None], dict[Key, str | None], dict[Key, Behaviour]]:
-    """What the code as it stands raises, compiled, where an exception of the user's own ends an eager call: the first of
-    each type, those that take a side, and further ones as time allows; what calls of the model leave otherwise then; and
-    the compiled calls that raise nothing."""
+    """Compile the unmodified code for calls that a user exception ends in eager code: the first of each type, those
+    that take a branch, and further ones as time allows. Return the exceptions, the different effects of calls of the
+    model, and the compiled calls that raise nothing."""
     mode = models.context.work.options.mode
     raised = [replace(key, mode=mode) for key, seen in trace.calls if key.function is None and seen.raised]
     wanted = {replace(key, mode=mode) for key in (*trace.telling, *trace.raising)}
@@ -788,7 +795,7 @@ def _compiled_errors(
     return found, left, passed
 
 
-def _compiled(
+def _compare_compiled(
     models: Models,
     request: ProofRequest,
     trial: Trial,
@@ -798,9 +805,9 @@ def _compiled(
     speaks: bool,
     apart: bool,
 ) -> Trial:
-    """Compiled against eager: with the inputs as given, with those that took each side and in these `variations`; what is
-    printed too where a compiled model `speaks`. Where the code asks whether it is compiled, it is `apart` from what runs
-    eagerly: then values are compared in all other variations as well."""
+    """Compare compiled with eager code: with the inputs as given, with those that took each branch and in these
+    `variations`. If a compiled model `speaks`, its output is compared too. If the code checks whether it is compiled,
+    it is `apart` from the eager code: then values are compared in all other variations as well."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
@@ -811,7 +818,7 @@ def _compiled(
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
     keys = [key for key in calls if key in chosen and _is_compiled(key)]
     constants = request.constants
-    not_compiled = EAGER | (of_other_sizes(constants) - {LONGER_COMPILED})
+    not_compiled = EAGER | (size_variations(constants) - {LONGER_COMPILED})
     not_compiled |= set_to(constants).keys() | built_with(constants).keys()
     first = [
         key
@@ -819,7 +826,7 @@ def _compiled(
         if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
     ]
     raising = {replace(key, mode=mode) for key in trace.raising}
-    # what raises comes first, and what stays as long as it is: another size is compiled anew
+    # calls that raise come first, and sizes that do not change: another size is compiled again
     more = sorted(
         (key for key in first if _is_compiled(key)),
         key=lambda key: (key not in raising, key.variation in (*RESIZED, LONGER_COMPILED)),
@@ -859,14 +866,14 @@ def _compiled(
                     conditions.setdefault(key.only, text)
                     continue
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
-    condition = "; ".join(filter(None, (trial.condition, _described(conditions)))) or None
+    condition = "; ".join(filter(None, (trial.condition, _describe_conditions(conditions)))) or None
     return replace(trial, compiled_calls=compared, condition=condition)
 
 
 def _ended_so_before(
     trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]
 ) -> bool:
-    """Whether eager code raises, and compiled code does not and did the same before the change."""
+    """Return whether eager code raises, and compiled code does not, as before the change."""
     before = trace.passed.get(key)
     return (
         before is not None
@@ -877,8 +884,8 @@ def _ended_so_before(
 
 
 def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
-    """The trial with what differs between compiled and eager code in training: code that asks whether it is compiled may
-    pass gradients on in one of them alone."""
+    """Add differences between compiled and eager code in training to the trial: code that checks whether it is compiled
+    may pass gradients on in only one of them."""
     if models.context.work.options.mode == "train":
         return trial  # it has been compared
     keys = [
@@ -898,9 +905,9 @@ def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: T
     return trial
 
 
-def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
-    """The trial with what compiled code does in training alone: `torch.cond` takes less there, and works a side out anew
-    for gradients, with other random numbers."""
+def _compare_training(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+    """Add effects of compiled code that occur only in training to the trial: `torch.cond` supports less there, and
+    evaluates a branch again for gradients, with other random numbers."""
     context = models.context
     if context.work.options.mode == "train":
         return trial
@@ -922,13 +929,13 @@ def _trained(models: Models, request: ProofRequest, trace: Trace, trial: Trial) 
 
 
 def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behaviour]]) -> str | None:
-    """The first exception of calls of one seed where `aot_eager` compiles them, and eager code raises another or none."""
+    """Return the first exception in calls of one seed compiled by `aot_eager`, if eager code raises another or none."""
     context, seed = models.context, calls[0][0].seed
     dynamo.reset()
     model = context.build_as(mode, seed)
     compiled = compile_callable(model, backend="aot_eager")
     for key, known in calls:
-        case = models.drawn(key.seed)[key.case]
+        case = models.get_inputs(key.seed)[key.case]
         error = called(context, model, compiled, case, key, counts=False).error
         if error and error != known.error:
             return error
@@ -936,8 +943,8 @@ def _raised_below(models: Models, mode: Mode, calls: Sequence[tuple[Key, Behavio
 
 
 def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behaviour) -> Trial:
-    """The trial with another exception that compiled code raises, of those that a statement of the user's own raises:
-    what torch is given wrongly its fake kernels, and Dynamo, say in their way."""
+    """Add different exceptions of compiled code to the trial, for exceptions that a user statement raises: for invalid
+    arguments of torch, fake kernels and Dynamo have other messages."""
     if not eager.raised or compiled.error is None or eager.error == compiled.error:
         return trial
     text = f"that compiled code raises {compiled.error} where eager code raises {eager.error} ({key.words})"
@@ -954,10 +961,11 @@ CAUGHT = "an exception that its caller catches"
 def _compiled_alone(
     models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
 ) -> Trial:
-    """Functions alone, compiled against eager, with what takes a side that the model does not take, and what makes them
-    raise: below the `try` that their callers have around them, since an exception of compiled code may come later."""
+    """Compare functions alone, compiled against eager, with inputs that take a branch which the model does not take, or
+    that make them raise. They run inside the `try` of their callers, since an exception of compiled code may come
+    later."""
     chosen = functools.partial(_chosen_alone, models, request, variant.functions, trace.alone)
-    expected = {key: call() for key, call in chosen(_guarded)}
+    expected = {key: call() for key, call in chosen(_wrap_in_try)}
     for key, call in chosen(_compiled_by_itself):
         if key not in expected:
             continue
@@ -980,7 +988,7 @@ def _chosen_alone(
     telling: Iterable[Key],
     made: Made,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
-    """Some of the `telling` calls of functions alone in the mode of the run, as they are `made`."""
+    """Yield some of the `telling` calls of functions alone in the mode of the run, as `made` changes them."""
     mode = models.context.work.options.mode
     wanted = {replace(key, mode=mode) for key in telling if _is_compiled(key)}
     left = dict.fromkeys(functions, COMPILED)
@@ -990,8 +998,8 @@ def _chosen_alone(
             yield key, call
 
 
-def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
-    """A function below the `try` that its callers have around it."""
+def _wrap_in_try(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
+    """Wrap a function in the `try` of its callers."""
 
     def attempt(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -1004,5 +1012,5 @@ def _guarded(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]
 
 def _compiled_by_itself(function: Callable[..., Any], caught: Caught) -> Callable[..., Any]:
     dynamo.reset()
-    made: Callable[..., Any] = compile_callable(_guarded(function, caught), backend="eager")
+    made: Callable[..., Any] = compile_callable(_wrap_in_try(function, caught), backend="eager")
     return made

@@ -1,4 +1,4 @@
-"""Inputs varied: scaled, shifted, zero, not finite, masks of one value and of both, empty, shorter, longer."""
+"""Variations of inputs: scaled, shifted, zero, not finite, masks of one value and of both, empty, shorter, longer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VaryOne = Callable[[Any], Any]
 
 
 def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
-    return lambda value, _draw: _mapped(
+    return lambda value, _draw: _map_tensors(
         value, lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
     )
 
@@ -37,7 +37,7 @@ def _kinds(
             return flags(tensor)
         return floats(tensor) if tensor.is_floating_point() else numbers(tensor)
 
-    return lambda value, _draw: _mapped(value, change)
+    return lambda value, _draw: _map_tensors(value, change)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,7 @@ def _same(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _at_place(number: float, place: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """One value of a tensor is another: that at `place`, counted from the end if it is negative."""
+    """Return a change of one value of a tensor: that at `place`, counted from the end if it is negative."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.numel() > max(place, 0):
@@ -63,8 +63,8 @@ def _all(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda tensor: torch.full_like(tensor, number)
 
 
-def _drawn(value: Any, draw: torch.Generator) -> Any:
-    """Other values of the same spread; integers and flags in another order."""
+def _draw_values(value: Any, draw: torch.Generator) -> Any:
+    """Return other values of the same spread; integers and flags in another order."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.numel():
@@ -76,20 +76,20 @@ def _drawn(value: Any, draw: torch.Generator) -> Any:
         order = torch.randperm(tensor.numel(), generator=draw).to(tensor.device)
         return tensor.reshape(-1)[order].reshape(tensor.shape)
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
 def drawn(value: Any, seed: int) -> Any:
-    """Inputs of the same shapes with other values: floats of the same mean and spread, integers and flags in another
-    order."""
-    return _drawn(value, torch.Generator().manual_seed(seed))
+    """Return inputs of the same shapes with other values: floats of the same mean and spread, integers and flags in
+    another order."""
+    return _draw_values(value, torch.Generator().manual_seed(seed))
 
 
 def other_values(value: Any, number: int) -> Any:
     """Return inputs of the same shapes with other values: on a CPU integers larger by `number`, other flags true."""
     draw = torch.Generator().manual_seed(abs(number))
     shifted = _kinds(_same, _on_cpu(lambda tensor: tensor + number), _same)
-    return shifted(_masks_in_part(_drawn(value, draw), draw), draw)
+    return shifted(_masks_in_part(_draw_values(value, draw), draw), draw)
 
 
 def other_integers(value: Any, number: int) -> Any:
@@ -98,7 +98,7 @@ def other_integers(value: Any, number: int) -> Any:
 
 
 def has_integers(value: Any) -> bool:
-    """Whether inputs hold integers of Python's."""
+    """Return whether inputs hold Python integers."""
     return any(type(leaf) is int for leaf in pytree.tree_leaves(value))
 
 
@@ -112,17 +112,17 @@ def dimensions(value: Any) -> int:
     return next((tensor.dim() for tensor in _tensors(value)), 0)
 
 
-def of_rows(value: Any, rows: int) -> Any:
+def with_rows(value: Any, rows: int) -> Any:
     """Return inputs with only the first rows of each tensor that is as long as the first one."""
-    return _resized(rows)(value, torch.Generator())
+    return _resize_rows(rows)(value, torch.Generator())
 
 
-def _resized(rows: int) -> Vary:
-    """Every tensor as long as the first one keeps so many of its rows."""
+def _resize_rows(rows: int) -> Vary:
+    """Return a change that keeps the given number of rows of every tensor that is as long as the first one."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
         shape = _shape(value, 0)
-        return _mapped(
+        return _map_tensors(
             value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t
         )
 
@@ -131,17 +131,17 @@ def _resized(rows: int) -> Vary:
 
 @dataclass(frozen=True)
 class InDimension:
-    """Every dimension as long as one of the first tensor that has it, or of another one, is changed; `alone`: this one,
-    of tensors of that shape."""
+    """Changes every dimension with the size of one of the first tensor that has it, or of another one; `alone`: only
+    this one, in tensors of that shape."""
 
     what: str
     change: Callable[[torch.Tensor, int], torch.Tensor]
     dimension: int
     of: int = 0
-    """Which of the tensors that have such a dimension: -1 is the last."""
+    """The index among the tensors that have such a dimension: -1 is the last."""
     alone: bool = False
     only: bool = False
-    """Whether this tensor alone is changed."""
+    """True if only this tensor is changed."""
 
     @property
     def name(self) -> str:
@@ -150,7 +150,7 @@ class InDimension:
         return f"{self.what} in dimension {self.dimension}{words}"
 
     def shape(self, value: Any) -> torch.Size | None:
-        """That of the tensor whose dimension it is."""
+        """Return the shape of the tensor with the dimension."""
         return _shape(value, self.dimension, self.of)
 
     def vary(self, value: Any, _draw: torch.Generator) -> Any:
@@ -170,13 +170,13 @@ class InDimension:
                     tensor = self.change(tensor, each)
             return tensor
 
-        return _mapped(value, changed)
+        return _map_tensors(value, changed)
 
 
 def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    """The first entry once more, with other values."""
+    """Append a copy of the first entry, with other values."""
     first = tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
-    return torch.cat((tensor, _otherwise(first)), dimension)
+    return torch.cat((tensor, _other_valid_values(first)), dimension)
 
 
 def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
@@ -186,7 +186,7 @@ def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
 
 
 def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    return torch.cat((tensor, _otherwise(tensor)), dimension)
+    return torch.cat((tensor, _other_valid_values(tensor)), dimension)
 
 
 def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
@@ -194,24 +194,24 @@ def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
 
 
 MOST_NUMBERS = 1 << 22
-"""The number of values of a tensor beyond which it is not made longer."""
+"""The number of values of a tensor above which it is not made longer."""
 
 
 def _as_long_as(length: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """Makes a dimension so long: cut, or repeated with other values."""
+    """Return a change to this length: cut, or repeated with other values."""
 
     def change(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
         size = tensor.shape[dimension]
         if not size or tensor.numel() // size * length > MOST_NUMBERS:
             return tensor
-        parts = [tensor, *[_otherwise(tensor)] * (math.ceil(length / size) - 1)]
+        parts = [tensor, *[_other_valid_values(tensor)] * (math.ceil(length / size) - 1)]
         return torch.cat(parts, dimension).narrow(dimension, 0, length).contiguous()
 
     return change
 
 
-def _otherwise(tensor: torch.Tensor) -> torch.Tensor:
-    """Other values that fit as well: an index stays one."""
+def _other_valid_values(tensor: torch.Tensor) -> torch.Tensor:
+    """Return other values that are valid as well: an index remains one."""
     if tensor.dtype == torch.bool:
         return ~tensor
     return torch.where(tensor > 0, tensor - 1, tensor) if _counts(tensor) else tensor * -0.5
@@ -221,7 +221,7 @@ WHICH = {0: "the first", 1: "the second", -1: "the last"}
 
 
 def _shape(value: Any, dimension: int, of: int = 0) -> torch.Size | None:
-    """That of one of the tensors that have such a dimension."""
+    """Return the shape of one of the tensors that have such a dimension."""
     shapes = [tensor.shape for tensor in _tensors(value) if tensor.dim() > dimension]
     return shapes[of] if len(shapes) > max(of, 0) else None
 
@@ -238,15 +238,15 @@ def _is_record(leaf: Any) -> bool:
     return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
 
 
-def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same with every tensor changed, those in dataclasses too."""
+def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a value with every tensor changed, including those in dataclasses."""
 
     def each(leaf: Any) -> Any:
         if _is_record(leaf):
             copied = copy.copy(leaf)
             for field in dataclasses.fields(leaf):
                 if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, _mapped(getattr(leaf, field.name), change))
+                    object.__setattr__(copied, field.name, _map_tensors(getattr(leaf, field.name), change))
             return copied
         if type(leaf) is not torch.Tensor or leaf.layout != torch.strided:
             return leaf
@@ -257,18 +257,18 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def _masks_in_part(value: Any, draw: torch.Generator) -> Any:
-    """Flags that are true in two of three places."""
+    """Return flags that are true in two of three places."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype != torch.bool:
             return tensor
         return (torch.rand(tensor.shape, generator=draw) < 2 / 3).to(tensor.device)
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
-def _padded(tensor: torch.Tensor) -> torch.Tensor:
-    """Flags that are true at the beginning of each row: of the first row all, of the next one less, ..."""
+def _padding_mask(tensor: torch.Tensor) -> torch.Tensor:
+    """Return flags that are true at the beginning of each row: all of the first row, fewer in each next one."""
     if not tensor.dim() or not tensor.numel():
         return tensor
     length = tensor.shape[-1]
@@ -277,12 +277,12 @@ def _padded(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _one_true(tensor: torch.Tensor) -> torch.Tensor:
-    """Flags of which the first alone is true."""
+    """Return flags of which only the first is true."""
     return _first(1)(torch.zeros_like(tensor))
 
 
-def _turned(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values, in memory in another order."""
+def _change_layout(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values in another memory layout."""
     if tensor.dim() == 4:
         return tensor.contiguous(memory_format=torch.channels_last)
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
@@ -293,7 +293,8 @@ def _then(first: Vary, second: Vary) -> Vary:
 
 
 def _more(times: float, by: int) -> VaryOne:
-    """Floats so many times as large, zero as much above it as one gets; integers larger by so many."""
+    """Return floats multiplied by a factor, with zero replaced by the result for one, and integers increased by a
+    number."""
 
     def change(leaf: Any) -> Any:
         if type(leaf) is int:
@@ -311,12 +312,12 @@ OF_MASKS: dict[str, Vary] = {
     "masks false": _kinds(_same, _same, torch.zeros_like),
     "masks turned": _kinds(_same, _same, torch.logical_not),
     "masks in part": _masks_in_part,
-    "masks of padding": _kinds(_same, _same, _padded),
+    "masks of padding": _kinds(_same, _same, _padding_mask),
     ONE_TRUE: _kinds(_same, _same, _one_true),
 }
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
-    "drawn": _drawn,
+    "drawn": _draw_values,
     "negated": _floats(torch.neg),
     "large": _floats(lambda t: t * 100),
     "small": _floats(lambda t: t * 0.01),
@@ -329,7 +330,7 @@ VARIATIONS: dict[str, Vary] = {
     "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
     **OF_MASKS,
 }
-"""By name, in the order they are tried."""
+"""All variations by name, in the order in which they are tried."""
 IN_DIMENSIONS = tuple(
     InDimension(what, change, dimension, of=of, alone=alone)
     for what, change, first, of, alone in (
@@ -348,11 +349,11 @@ OF_ONE_TENSOR: dict[str, Vary] = {
     for dimension in range(3)
     for each in (InDimension("longer", _one_more, dimension, of=of, only=True),)
 }
-"""One tensor is longer, where the code takes that."""
+"""One tensor is longer, if the code accepts that."""
 LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
-"""A length that is written down where it was read shows there; some models take a multiple of what they were given."""
+"""Detects a hard-coded length; some models require a multiple of the given size."""
 LONGER_COMPILED = InDimension("longer", _one_more, 1).name
-"""The one that is compiled too: for each size Dynamo compiles anew, which takes its time."""
+"""The one that is also compiled: Dynamo compiles again for each size, which takes time."""
 NO_NUMBERS = {
     "with an infinity": _floats(_first(float("inf"))),
     "with a NaN": _floats(_first(float("nan"))),
@@ -366,7 +367,7 @@ NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
         value, draw
     ),
 }
-"""Code that compares one part of an input with another may see it there alone."""
+"""Code that compares one part of an input with another may detect it only there."""
 MASKED_OUT = {
     **{
         f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
@@ -377,39 +378,41 @@ MASKED_OUT = {
         for masks in ("masks in part", "masks of padding")
     },
 }
-"""For inputs that hold masks: what is no number stands where it is left out; times zero it is none either."""
+"""For inputs with masks: values that are not numbers in masked-out places; multiplied by zero they are not numbers
+either."""
 EMPTY = "empty"
 LAST = {
-    "of length one": _resized(1),
-    EMPTY: _resized(0),
+    "of length one": _resize_rows(1),
+    EMPTY: _resize_rows(0),
     **NO_NUMBERS,
     **NO_NUMBERS_ELSEWHERE,
     **MASKED_OUT,
     **LONGER,
 }
-"""Behind the others, as they may spoil what a model keeps."""
+"""Tried after the others, since they may spoil state of the model."""
 APART = {
     "large": VARIATIONS["large"],
     "shifted up": VARIATIONS["shifted up"],
     "shifted down": VARIATIONS["shifted down"],
     "with a zero": _floats(_first(0.0)),
 }
-"""Floats at which an operation that a branch had kept apart gives no number, or no gradient."""
+"""Floats at which an operation that a branch had excluded returns no number, or no gradient."""
 WITH_MASKS = {
     f"{masks}, {floats}": _then(VARIATIONS[masks], change)
     for masks in ("masks true", "masks false")
     for floats, change in APART.items()
 }
-"""For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
+"""For inputs with masks: two successive tests, of a mask and of values, take every combination of branches."""
 MASKS = (*OF_MASKS, *WITH_MASKS, *MASKED_OUT)
 LARGE = 999
-"""More than there are labels in a model that is tried, and no size that takes long."""
+"""More than the number of labels in a tried model, and not a size that takes long."""
 NARROW = 2**15
-"""An integer type that ends below this is tried at its end: there sums wrap round that Python's do not."""
+"""An integer type that ends below this is tried at its end: there its sums wrap around, but Python's do not."""
 
 
 def _with_a_large_number(tensor: torch.Tensor) -> torch.Tensor:
-    """On an accelerator an index out of range ends the process: there it stays as it is."""
+    """Put a large number into a tensor. On an accelerator an index out of range ends the process, so nothing changes
+    there."""
     if tensor.device.type != "cpu" or not _counts(tensor):
         return tensor
     most = torch.iinfo(tensor.dtype).max
@@ -417,16 +420,16 @@ def _with_a_large_number(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _counts(tensor: torch.Tensor) -> bool:
-    """Whether it holds integers."""
+    """Return whether a tensor holds integers."""
     return tensor.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Changes signed integers on a CPU alone, where an index out of range does not end the process."""
+    """Apply a change to signed integers only on a CPU, because an index out of range does not end the process there."""
     return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
 
 
-def _converted(dtype: torch.dtype) -> Vary:
+def _convert_floats(dtype: torch.dtype) -> Vary:
     return _floats(lambda tensor: tensor.to(dtype) if tensor.dtype == torch.float32 else tensor)
 
 
@@ -441,13 +444,13 @@ WITH_NUMBERS: dict[str, Vary] = {
     "with -1 alone": _kinds(_same, _on_cpu(_all(-1)), _same),
     "with -100 alone": _kinds(_same, _on_cpu(_all(-100)), _same),
 }
-"""For inputs that hold integers: labels and indices out of range are what checks refuse, and what losses ignore."""
+"""For inputs with integers: labels and indices out of range, which checks reject and losses ignore."""
 WITH_BOTH = {
     f"integers {number}, {floats}": _then(_kinds(_same, _all(number), _same), change)
     for number in (0, 1)
     for floats, change in APART.items()
 }
-"""For inputs that hold integers and floats: a test of integers goes each way with such floats."""
+"""For inputs with integers and floats: a test of integers takes each branch with such floats."""
 LEFT_OUT_BY_NUMBER = {
     f"{name}, with some NaN": _then(change, NO_NUMBERS_ELSEWHERE["with some NaN"])
     for name, change in {
@@ -455,11 +458,11 @@ LEFT_OUT_BY_NUMBER = {
         **{name: WITH_NUMBERS[name] for name in ("with some -1", "with some -100")},
     }.items()
 }
-"""The same: a length or a label leaves out what is no number."""
+"""The same: a length or a label excludes values that are not numbers."""
 
 
 def _each_apart(value: Any, _draw: torch.Generator) -> Any:
-    """Changes each tensor in another way: floats by sign and size, flags of every other one."""
+    """Change each tensor in another way: floats by sign and size, every other flag."""
     order = itertools.count()
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
@@ -468,11 +471,11 @@ def _each_apart(value: Any, _draw: torch.Generator) -> Any:
             return tensor * (-1.0, 2.0, -0.5, 3.0)[number % 4]
         return tensor.logical_not() if tensor.dtype == torch.bool and number % 2 else tensor
 
-    return _mapped(value, change)
+    return _map_tensors(value, change)
 
 
 def _same_twice(value: Any, _draw: torch.Generator) -> Any:
-    """Gives a tensor again in place of the next one of its shape and dtype."""
+    """Pass a tensor again in place of the next one of its shape and dtype."""
     leaves, tree = pytree.tree_flatten(value)
     known: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
     found = [
@@ -486,23 +489,24 @@ OF_SEVERAL: dict[str, Vary] = {
     "with each tensor apart": _each_apart,
     "with the same tensor again": _same_twice,
 }
-"""For inputs of several tensors: what is taken for another shows where they differ, or are one object."""
+"""For inputs with several tensors: exchanged tensors are detected if they differ, or if they are one object."""
 RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
-"""Parameters are moved away from what they are built with: zeros and ones hide what is done with them."""
+"""Parameters get other values than their initial ones: zeros and ones hide operations on them."""
 LARGE_WEIGHTS = "given, with weights 100 times as large"
 FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
-"""Those by which kernels that take another way for a mask, as some do where it is compiled, still give the same."""
+"""Those with equal results in kernels that treat a mask differently, as some compiled ones do."""
 OF_OTHER_STRIDES = "of other strides"
 IN_DOUBLE = "in double precision"
-"""Floats of 32 bits, and the parameters of models, have 64: a type that is written in the code is another than theirs."""
+"""Floats of 32 bits, and the parameters of models, become 64 bits: a type that is written in the code then differs from
+theirs."""
 IN_BFLOAT16 = "in bfloat16"
-"""The same with 16 bits: code may treat types of few bits in its own way. Of such a call a few digits of the outputs are
+"""The same with 16 bits: code may treat small types in its own way. Only a few digits of the outputs of such a call are
 compared."""
 INFINITE_IN_FLOAT16 = "with an infinity, in float16"
-"""Code may look for what is not finite in types of few bits alone."""
+"""Code may look for values that are not finite only in small types."""
 IN_FLOAT16 = "1000 times as large, in float16"
-"""Numbers that overflow in a type of few bits if they are squared or added first."""
+"""Numbers that overflow in a small type if they are squared or added first."""
 DTYPES = MappingProxyType(
     {
         IN_DOUBLE: torch.float64,
@@ -515,19 +519,19 @@ DTYPES = MappingProxyType(
 LARGEST_FLOATS = "as large as floats are"
 """Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
-OTHERWISE_KEPT: dict[str, Vary] = {
-    OF_OTHER_STRIDES: _kinds(_turned, _turned, _turned),
-    **{name: _converted(dtype) for name, dtype in DTYPES.items()},
-    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _converted(torch.float16)),
+OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
+    OF_OTHER_STRIDES: _kinds(_change_layout, _change_layout, _change_layout),
+    **{name: _convert_floats(dtype) for name, dtype in DTYPES.items()},
+    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _convert_floats(torch.float16)),
     LARGEST_FLOATS: _floats(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
-    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _converted(torch.float16)),
+    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _convert_floats(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
 SECOND_ORDER = "given, with gradients of their gradients"
-"""In training: a backward of the user's own may not have a gradient itself."""
+"""In training: a user's backward may not have a gradient itself."""
 TWICE = "given, twice before their gradients"
-"""In training: what a call changes in place spoils the gradients of the call before."""
+"""In training: in-place changes of a call spoil the gradients of the call before."""
 AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
     {
         f"longer by three in dimension {dimension}, after the same call in inference mode": InDimension(
@@ -536,24 +540,25 @@ AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
         for dimension in (1, 0)
     }
 )
-"""In training, of a length that no other call has: a tensor that a call in inference mode keeps has no part in
+"""In training, with a length that no other call has: a tensor that a call in inference mode stores has no part in
 autograd."""
 AFTER_OTHER_MODE = "given, after calls with other weights in either mode"
-"""What a model keeps of its weights, it may drop when a mode is set."""
+"""State computed from the weights that a model may drop when a mode is set."""
 IN_TURN = "given, and then other inputs"
-"""Three calls, of which the outputs are compared after the last: what a call keeps shows in the next ones, and what it
-gave may be written to by them."""
+"""Three calls with outputs that are compared after the last: state that a call stores affects the next ones, and they
+may write to its outputs."""
 OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
     {"given, with other numbers": _more(1.25, 1), "given, with numbers other than those": _more(1.5, 2)}
 )
-"""What becomes of floats of Python's, among the arguments and kept in modules, and of integers among the arguments: they
-may change from call to call, and what is compiled for two is compiled for any from the third on."""
+"""Changes to Python floats, among the arguments and in modules, and to integers among the arguments: they may change
+from call to call, and code that is compiled for two values is compiled for any value from the third on."""
 LARGER = "given, with larger numbers"
-"""Floats of Python's are larger by one: a part of a small one, as of an epsilon, shows in no result."""
+"""Python floats are larger by one: a relative change of a small one, such as an epsilon, affects no result."""
 
 
 def _member_behind(leaf: Any, steps: int) -> Any:
-    """The member of an enum so many steps behind this one, from the first on after the last; anything else as it is."""
+    """Return the member of an enum that many steps after this one, continuing with the first after the last; anything
+    else unchanged."""
     if not isinstance(leaf, enum.Enum):
         return leaf
     members = [*type(leaf)]
@@ -578,7 +583,7 @@ def map_plain(change: VaryOne, value: Any) -> Any:
 
 
 def plain_leaves(value: Any) -> list[Any]:
-    """What `map_plain` changes."""
+    """Return the values that `map_plain` changes."""
     found: list[Any] = []
 
     def note(leaf: Any) -> Any:
@@ -612,14 +617,14 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         ),
     }
 )
-"""The same with zeros, with flags of Python's among the arguments turned, and with larger numbers."""
+"""The same with zeros, with inverted Python flags among the arguments, and with larger numbers."""
 FOR_NONE_IN_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     {
         "given, with 0.5 for None in modules": lambda leaf: 0.5 if leaf is None else leaf,
         "given, with 2 for None in modules": lambda leaf: 2 if leaf is None else leaf,
     }
 )
-"""After a change, modules may hold a value where they held None until the first call."""
+"""After a change, modules may hold a value that was None until the first call."""
 OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     {
         "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
@@ -628,26 +633,26 @@ OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
         **FOR_NONE_IN_MODULES,
     }
 )
-"""What becomes of integers, flags and None that modules keep: a counter after many calls is large."""
+"""Changes to integers, flags and None in modules: a counter after many calls is large."""
 FLAGS_ALONE: Mapping[str, int] = MappingProxyType(
     {f"given, with flag {number} turned alone": number - 1 for number in range(1, 9)}
 )
-"""Flags among the arguments, and then those that modules keep, by their place."""
+"""Flags among the arguments, and then those in modules, by their position."""
 EACH_APART = "given, with each number apart"
 OTHERS_APART = "given, with each number apart, and the other flags turned"
 APART_BY_FIRST: Mapping[str, int] = MappingProxyType({EACH_APART: 1, OTHERS_APART: 2})
-"""Numbers and flags among the arguments, and those that modules keep, change each in another way: what is taken for
-another shows. The numbers of the first one decide which flags are turned."""
+"""Numbers and flags among the arguments, and those in modules, each change in another way, so that exchanged values are
+detected. The change of the first number decides which flags are inverted."""
 
 
 def turned_alone(place: int) -> VaryOne:
-    """Turns the flag at this place, of those that it is called with."""
+    """Return a change that inverts the flag at this position among those with which it is called."""
     order = itertools.count()
     return lambda leaf: not leaf if type(leaf) is bool and next(order) == place else leaf
 
 
 def each_apart(first: int) -> VaryOne:
-    """Changes the numbers and flags that it is called with each in another way, by their order, counted from `first`."""
+    """Return a change of numbers and flags, each in another way, by their order, counted from `first`."""
     order = itertools.count(first)
 
     def change(leaf: Any) -> Any:
@@ -674,7 +679,7 @@ STRINGS: Mapping[str, Callable[[str], str]] = MappingProxyType(
 RETYPED = (
     AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
 )  # fmt: skip
-"""Arguments of another type, where the function does not say that it takes tensors alone."""
+"""Arguments of another type, if the function does not declare that it accepts only tensors."""
 IN_SHORT = "with integers of 16 bits, one of them the largest"
 IN_BYTES = "with floats as integers of 8 bits"
 COMPLEX = "with complex numbers for floats"
@@ -690,7 +695,7 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     COMPLEX: _floats(
         lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t
     ),
-    SOFT_MASKS: lambda value, draw: _mapped(
+    SOFT_MASKS: lambda value, draw: _map_tensors(
         value,
         lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t,
     ),
@@ -720,7 +725,7 @@ MAY_NOT_FIT = frozenset(
         *OF_ONE_TENSOR,
     }
 )
-"""Variations that the code may not take: what raises with them says nothing."""
+"""Variations that the code may not support: exceptions with them mean nothing."""
 OTHER_TYPES = frozenset(
     {
         IN_FLOAT16,
@@ -734,32 +739,32 @@ OTHER_TYPES = frozenset(
         *OF_ONE_TENSOR,
     }
 )
-"""Inputs of other types, sizes or magnitudes than those given: with them a difference limits a change, and `fix` still
-proposes it."""
+"""Inputs of other types, sizes or magnitudes than the given ones: a difference with them limits a change, and `fix`
+still proposes it."""
 BY_CHANCE = frozenset({AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR})
-"""Of these, such as code takes by chance: what raises with them after a change says nothing either."""
+"""Those of them that code supports only by chance: an exception with them after a change means nothing either."""
 GRADIENTS_TURNED = {
     "infer": "given, in eval mode with gradients",
     "train": "given, in train mode without gradients",
 }
-"""By mode: gradients are on where they are off otherwise, or off."""
+"""By mode: gradients are on if they are off otherwise, or off."""
 IN_INFERENCE_MODE = "given, in inference mode"
 UNDER_AUTOCAST = "given, under autocast"
-"""Of such a call the types of what it gives are compared: values have fewer digits."""
+"""Only the types of the outputs of such a call are compared, because values have fewer digits."""
 ON_META = "given, on the meta device"
-"""Of such a call the types of the outputs are compared: there are no values. A device that is written in the code is
-another one than that of the inputs."""
+"""Only the types of the outputs of such a call are compared, because there are no values. A device that is written in
+the code differs from that of the inputs."""
 DOUBLE_BY_DEFAULT = "given, with float64 as the default dtype"
 OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
 FROZEN = "given, with every other parameter frozen"
 GRADIENTS_LEFT = "given, with gradients left on the parameters"
-"""In inference, where what a call leaves of them is compared: a call may clear them."""
+"""In inference, to compare gradients that a call leaves: it may clear them."""
 ENVIRONMENT = {
     f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")
 }
-"""Values of the variables that the code reads."""
+"""Values of the environment variables that the code reads."""
 LOGGED = {"given, with loggers at DEBUG": logging.DEBUG, "given, with loggers at CRITICAL": logging.CRITICAL}
-"""Levels that all loggers but torch's have during a call."""
+"""Levels of all loggers except torch's during a call."""
 OF_SETTINGS = (
     *GRADIENTS_TURNED.values(),
     IN_INFERENCE_MODE,
@@ -793,12 +798,13 @@ _UNCHANGED: dict[str, Vary] = dict.fromkeys(
     VARIATIONS[GIVEN],
 )
 SEEDED = (GIVEN, "drawn")
-"""Those that are tried with every seed; the others with the first alone."""
+"""Those that are tried with every seed; the others only with the first."""
 
 
 @functools.cache
 def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
-    """All of them, in the order they are tried; `constants` are numbers and strings of the code that changes."""
+    """Return all variations, in the order in which they are tried; `constants` are numbers and strings of the changed
+    code."""
     numbers = _numbers(constants)
     at = {
         f"{where} {number:g}": _at(number, way)
@@ -822,7 +828,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
             **at,
             **some,
             **one,
-            **OTHERWISE_KEPT,
+            **OTHER_TYPES_AND_STRIDES,
             **halves,
             **OF_OTHER_TYPES,
             **OF_LISTS,
@@ -830,7 +836,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
             **_UNCHANGED,
             **LAST,
             **LEFT_OUT_BY_NUMBER,
-            **{each.name: each.vary for each in _of_lengths(constants)},
+            **{each.name: each.vary for each in _length_variations(constants)},
             **OF_ONE_TENSOR,
             **AFTER_INFERENCE,
             **OF_OTHER_RANK,
@@ -847,9 +853,9 @@ SHORTEST, LONGEST = 2, 20_000
 """Numbers that are tried as lengths."""
 
 
-def _of_lengths(constants: Iterable[float | str]) -> Iterator[InDimension]:
-    """Each number as the length of a dimension, and one and two more: a slice that ends there cuts nothing before, nor
-    does a distance of two places reach it."""
+def _length_variations(constants: Iterable[float | str]) -> Iterator[InDimension]:
+    """Return variations with each number, and one and two more, as the length of a dimension: up to there, a slice with
+    this end cuts nothing, and a distance of two places does not reach it."""
     for number in _numbers(constants):
         if number == int(number) and SHORTEST <= number <= LONGEST:
             for length in (*range(int(number), int(number) + 3), 2 * int(number)):
@@ -858,8 +864,8 @@ def _of_lengths(constants: Iterable[float | str]) -> Iterator[InDimension]:
 
 
 def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
-    """By name, changes that set integers to a number or one more, and strings to a string: those among the arguments, or
-    those that modules keep (`IN_MODULES`)."""
+    """Return, by name, changes that set integers to a number or one more, and strings to a string: those among the
+    arguments, or those in modules (`IN_MODULES`)."""
 
     def at(constant: float | str) -> VaryOne:
         return lambda leaf: constant if type(leaf) is type(constant) else leaf
@@ -879,7 +885,7 @@ BUILT = "given, built with "
 
 
 def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
-    """By name, what becomes of plain arguments of constructors."""
+    """Return, by name, changes to plain arguments of constructors."""
 
     def text(to: str) -> VaryOne:
         return lambda leaf: to if type(leaf) is str else leaf
@@ -894,21 +900,22 @@ def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
     }
 
 
-def of_other_sizes(constants: tuple[float | str, ...]) -> frozenset[str]:
-    """The names of variations with longer inputs, and with more or fewer dimensions."""
-    lengths = (each.name for each in _of_lengths(constants))
+def size_variations(constants: tuple[float | str, ...]) -> frozenset[str]:
+    """Return the names of variations with longer inputs, and with more or fewer dimensions."""
+    lengths = (each.name for each in _length_variations(constants))
     return frozenset((*LONGER, *AFTER_INFERENCE, *OF_ONE_TENSOR, *OF_OTHER_RANK, *lengths))
 
 
 def late(constants: tuple[float | str, ...]) -> frozenset[str]:
-    """The names of variations that may spoil what a model keeps: they are tried behind the others."""
+    """Return the names of variations that may spoil state of the model: they are tried last."""
     return (
-        of_other_sizes(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
+        size_variations(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
     )
 
 
 def _one(number: float, way: int) -> Vary:
-    """Zeros but for one value, which is this number, or (`way`) the next one above: so a sum is."""
+    """Return a change to zeros except one value, which is this number, or (`way`) the next one above: the sum then has
+    this value."""
     change = _at(number, way)
 
     def vary(value: Any, draw: torch.Generator) -> Any:
@@ -918,13 +925,14 @@ def _one(number: float, way: int) -> Vary:
             changed = change(tensor, draw)
             return _first(changed.view(-1)[0].item())(torch.zeros_like(tensor))
 
-        return _mapped(value, first_alone)
+        return _map_tensors(value, first_alone)
 
     return vary
 
 
 def _halves(number: float) -> Vary:
-    """Floats that lie in the middle between two whole ones, once they are multiplied with a number: rounding decides."""
+    """Return a change to floats in the middle between two whole numbers after multiplication with a number, so that
+    rounding decides."""
     return _floats(lambda t: (torch.round(t) + 0.5) / number)
 
 
@@ -945,7 +953,9 @@ def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
 
 def _with_one_more_tensor(items: list[Any]) -> list[Any]:
     """Return a list with one more tensor, like its last one but for the values."""
-    return [*items, _otherwise(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
+    return (
+        [*items, _other_valid_values(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
+    )
 
 
 def _without_tensors(items: list[Any]) -> list[Any]:
@@ -983,7 +993,7 @@ def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
     key, last = next(reversed(items.items()), (None, None))
     if not isinstance(key, str) or not isinstance(last, torch.Tensor):
         return items
-    return {**items, f"{key}_2": _otherwise(last)}
+    return {**items, f"{key}_2": _other_valid_values(last)}
 
 
 FEWER_ITEMS: dict[str, Vary] = {
@@ -995,11 +1005,11 @@ OF_DICTS: dict[str, Vary] = {
     "with one more item in dicts": _in_dicts(_with_one_more),
     "with dicts in reverse order": _in_dicts(lambda items: dict(reversed(items.items()))),
 }
-"""For inputs with dicts: code that writes down the keys, or their order, differs from code that iterates over them."""
+"""For inputs with dicts: code with hard-coded keys, or a hard-coded order, differs from code that iterates over them."""
 
 
 def _is_another(value: Any, change: Vary) -> bool:
-    """Whether inputs have other types or sizes after a change."""
+    """Return whether inputs have other types or sizes after a change."""
     one, other = (
         [(x.dtype, x.shape) for x in _tensors(each)] for each in (value, change(value, torch.Generator()))
     )
@@ -1007,20 +1017,20 @@ def _is_another(value: Any, change: Vary) -> bool:
 
 
 def _some(change: Vary, share: float = 1 / 3) -> Vary:
-    """Some values of each tensor are changed, drawn by lot."""
+    """Return a change of some randomly chosen values of each tensor."""
 
     def vary(value: Any, draw: torch.Generator) -> Any:
         def mixed(tensor: torch.Tensor) -> torch.Tensor:
             chosen = (torch.rand(tensor.shape, generator=draw) < share).to(tensor.device)
             return torch.where(chosen, change(tensor, draw), tensor)
 
-        return _mapped(value, mixed)
+        return _map_tensors(value, mixed)
 
     return vary
 
 
 def _sizes(value: Any) -> Iterator[str]:
-    """The names of the variations in one dimension that differ from those before them."""
+    """Return the names of the variations in one dimension that differ from those before them."""
     known: set[tuple[str, int]] = set()
     for each in IN_DIMENSIONS:
         shape = each.shape(value)
@@ -1037,7 +1047,7 @@ def _sizes(value: Any) -> Iterator[str]:
 
 
 def _at(number: float, way: int) -> Vary:
-    """Every value is a number as its type has it, or (`way`) the next one above or below."""
+    """Return a change of every value to a number, in the value's type, or (`way`) to the next one above or below."""
 
     def floats(tensor: torch.Tensor) -> torch.Tensor:
         made = torch.full_like(tensor, number)
@@ -1057,7 +1067,7 @@ def _at(number: float, way: int) -> Vary:
 
 
 def _dicts_in(value: Any) -> bool:
-    """Whether a variation of dicts may change a value."""
+    """Return whether a variation of dicts may change a value."""
     found: list[bool] = []
 
     def seen(items: dict[Any, Any]) -> dict[Any, Any]:
@@ -1069,7 +1079,8 @@ def _dicts_in(value: Any) -> bool:
 
 
 def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, ...]:
-    """The names of those that inputs can be varied by; which can be of another type their function says."""
+    """Return the names of the variations that apply to the inputs; the function decides which arguments can have
+    another type."""
     tensors = [*_tensors(value)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
     counts = any(_counts(tensor) for tensor in tensors)
@@ -1081,7 +1092,7 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
         **OF_LISTS,
     }
     unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
-    lengths = {each.name: each for each in _of_lengths(constants)}
+    lengths = {each.name: each for each in _length_variations(constants)}
     shape = _shape(value, 0) or ()
     fitting_lengths = {
         name

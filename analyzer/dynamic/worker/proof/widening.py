@@ -1,4 +1,4 @@
-"""Calls made again in a wide dtype, where rounding becomes small and a mistake does not."""
+"""Repeat calls in a wide dtype, in which rounding becomes small and a mistake does not."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class WideCall:
     seen: Behaviour
     dtype: torch.dtype
     coarsest: torch.dtype
-    """The least precise dtype in which it computes even there: code may name a dtype."""
+    """The least precise dtype that it still uses: code may name a dtype."""
     own: torch.dtype
-    """The least precise dtype in which it computes otherwise."""
+    """The least precise dtype that it uses otherwise."""
     casts: int
-    """Its casts to a more precise dtype than that of the model."""
+    """The number of its casts to a more precise dtype than that of the model."""
 
 
 class Widening:
-    """Makes calls in a wide dtype, and keeps how the last one was made."""
+    """Makes calls in a wide dtype, and records how the last one was made."""
 
     dtype: torch.dtype
     own: torch.dtype
@@ -41,7 +41,8 @@ class Widening:
     def widened(
         self, context: Context, model: Any, args: Any, kwargs: Any, variation: str
     ) -> Iterator[tuple[Any, Any]]:
-        """The arguments in a wide dtype, and meanwhile the model. Raises NotWideError if there is no such dtype."""
+        """Convert the arguments to a wide dtype, and the model within the context. Raises NotWideError if there is no
+        such dtype."""
         case = Case(None, args, kwargs)
         if variation == IN_DOUBLE:
             self.dtype, narrow = torch.float64, frozenset({torch.float32})
@@ -54,7 +55,7 @@ class Widening:
             yield wide.args, wide.kwargs
 
     def within(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, which computes in the wide dtype even where it names another one."""
+        """Return the function, computing in the wide dtype even if it names another one."""
 
         def widely(*args: Any, **kwargs: Any) -> Any:
             with self.mode:
@@ -63,6 +64,6 @@ class Widening:
         return widely
 
     def made(self, seen: Behaviour) -> WideCall:
-        """The last call."""
+        """Return the last call."""
         coarsest = max(self.mode.found or {self.dtype}, key=eps_of)
         return WideCall(seen, self.dtype, coarsest, self.own, self.mode.casts)

@@ -1,4 +1,4 @@
-"""The stages of a run, one a file; `pipeline` has their order.
+"""The stages of a run, one in each file; `pipeline` has their order.
 
-No stage imports another, and nothing but `pipeline` (and `main`, for `parse`) imports a stage. A test checks both.
+No stage imports another, and only `pipeline` (and `main`, for `parse`) imports stages. A test checks both.
 """

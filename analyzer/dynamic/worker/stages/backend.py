@@ -1,7 +1,7 @@
-"""The target under Inductor, on its device: does it compile, how long does that take, what comes of it.
+"""Compile the target with Inductor on its device: check whether it compiles, how long that takes, and what it returns.
 
-Every compilation here has a cache folder of its own, new for each run: `cold` is cold, and the user's cache is left
-as it is. Inductor is loaded only if this is asked for.
+Every compilation here has its own new cache folder: `cold` is cold, and the user's cache is not changed. Inductor is
+loaded only if this stage is requested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tcready.events import narrate
 from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 
 COMPILED_CALLS = 3
-"""Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""
+"""The number of compiled calls: CUDA graphs are recorded in the second one, so the last one includes no compiling."""
 COLD = "cold"
 """The compilation with an empty cache."""
 CUDA_GRAPHS = "reduce-overhead"
@@ -43,7 +43,7 @@ class _MismatchError(Exception):
 
 
 def run(context: Context) -> None:
-    """Whatever happens, it ends the stage and not the run; each step is in the journal before the next begins."""
+    """Run the stage. Errors end the stage but not the run; each step is in the journal before the next begins."""
     journal = context.journal
     journal.begin("backend", "backend: loading Inductor")
     if spent(context):
@@ -64,22 +64,22 @@ def run(context: Context) -> None:
         dynamo.reset()
 
 
-def _put(context: Context, found: Backend) -> None:
-    """Into the observation, in place of what stands there of its case and mode."""
+def _store(context: Context, found: Backend) -> None:
+    """Put the value into the observation, in place of the earlier one of its case and mode."""
     key = (found.case, found.mode)
     others = [item for item in context.journal.observation.backend if (item.case, item.mode) != key]
     context.journal.add(backend=(*others, found))
 
 
 def _case(context: Context, case: Case) -> str:
-    """Everything about one case; what it came to, in a few words. Raises _MismatchError, or what compiling raises."""
+    """Run one case and describe the result in a few words. Raises _MismatchError, or what compiling raises."""
     eager = called_eagerly(context, context.build, case)
-    found, outcome = _compiled(context, case, "default")
+    found, outcome = _compile_and_call(context, case, "default")
     parts = [f"cold {_seconds(found.cold_seconds)}"]
     cut: list[str] = []
 
     def keep(changed: Backend) -> Backend:
-        _put(context, changed)
+        _store(context, changed)
         context.journal.write(f"backend{case.label}")
         return changed
 
@@ -87,7 +87,7 @@ def _case(context: Context, case: Case) -> str:
     if spent(context):
         cut.append("the warm compilation")
     else:
-        warm, _ = _compiled(context, case, "default", "warm")
+        warm, _ = _compile_and_call(context, case, "default", "warm")
         found = keep(
             replace(
                 found,
@@ -104,25 +104,25 @@ def _case(context: Context, case: Case) -> str:
         if eager.draws:
             # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
             with inductor.eager_random():
-                _, outcome = _compiled(context, case, "default", "drawing eager's random numbers")
-        found = keep(_compared(context, case, eager, outcome, found, parts))
+                _, outcome = _compile_and_call(context, case, "default", "drawing eager's random numbers")
+        found = keep(_add_difference(context, case, eager, outcome, found, parts))
     if torch.device(context.work.options.device).type == "cuda":
         if spent(context):
             cut.append(f"mode={CUDA_GRAPHS!r}")
         else:
             try:
-                graphs, _ = _compiled(context, case, CUDA_GRAPHS)
+                graphs, _ = _compile_and_call(context, case, CUDA_GRAPHS)
             except Exception as error:
                 keep(Backend(CUDA_GRAPHS, case.name, error=compile_error(error, context)))
                 parts.append(f"mode={CUDA_GRAPHS!r} fails")
             else:
                 keep(graphs)
-                kept_out = (
+                excluded = (
                     f", {counted(len(graphs.cudagraph_skips), 'reason')} for none"
                     if graphs.cudagraph_skips
                     else ""
                 )
-                parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + kept_out)
+                parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + excluded)
     cut_text = f"; {' and '.join(cut)} not run: {BUDGET_SPENT}" if cut else ""
     return ", ".join(parts) + cut_text + case.label
 
@@ -141,8 +141,9 @@ def _counted(found: Backend) -> str:
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
-    """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
+def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
+    """Compile again (with the content of the cache folder) and call; `cold_seconds` is the additional time of the first
+    call."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
     inductor.forget_compiled()
     model = context.build()
@@ -180,7 +181,7 @@ def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tupl
 
 
 def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
-    """Distinct reasons with the user's line, in order."""
+    """Return distinct reasons with the user's line, in order."""
     found: Counter[CudaGraphSkip] = Counter()
     for text in texts:
         stack = [frame for frame in narrate.parse_stack(text) if is_user_file(frame[0])]
@@ -190,10 +191,10 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
     return tuple(replace(skip, count=count) for skip, count in found.items())
 
 
-def _compared(
+def _add_difference(
     context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
 ) -> Backend:
-    """The value with its difference from eager; raises _MismatchError where that is more than rounding."""
+    """Return the value with its difference from eager; raises _MismatchError if that is more than rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
         function = model
@@ -209,7 +210,7 @@ def _compared(
     if result.verdict == "not_comparable":
         parts.append(f"not compared: {UNSTEADY_WORDS}")
     elif result.verdict == "mistake":
-        _put(context, found)
+        _store(context, found)
         raise _MismatchError(f"differs from eager: {result.text}{case.label}")
     elif result.compared is not None:
         parts.append(rounding_words(result.compared))
@@ -222,6 +223,6 @@ STEP = Step(
     "backend",
     run,
     requires=("capture",),
-    asked=lambda context: context.work.options.backend,
+    is_requested=lambda context: context.work.options.backend,
     needs_values=True,
 )

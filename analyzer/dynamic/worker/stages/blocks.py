@@ -1,4 +1,4 @@
-"""Under FSDP2 each sharded block is compiled by itself, in place of the whole model: what this rank then shows."""
+"""Under FSDP2, compile each sharded block by itself instead of the whole model, and record the results of this rank."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from torch import nn
 
 
 def run(context: Context) -> None:
-    """Adds to the observation's `parallel`; what is raised fails no stage. Who ends the process ends it in `capture`."""
+    """Add to the observation's `parallel`. Exceptions fail no stage. A crash of the process counts for the stage
+    `capture`."""
     journal = context.journal
     shared, captured = journal.observation.parallel, journal.done["capture"]
     if shared is None or not shared.sharded:
@@ -35,7 +36,7 @@ def run(context: Context) -> None:
     journal.begin("capture", "capture of each sharded block by itself")
     try:
         found = _compiled(context, shared.sharded)
-    except Exception as error:  # whatever the model, FSDP or Dynamo raises is what came of it
+    except Exception as error:  # any exception of the model, FSDP or Dynamo is the result
         found = BlocksRun("fail", one_line(error, context.work.root))
     journal.add(parallel=distributed.with_blocks(shared, found))
     journal.end("pass")
@@ -43,7 +44,7 @@ def run(context: Context) -> None:
 
 
 def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
-    """The calls of the first case with the blocks compiled."""
+    """Make the calls of the first case with the blocks compiled."""
     case = context.cases[0]
     dynamo.reset()
     model = context.build()
@@ -82,7 +83,7 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
 
 
 def _difference(context: Context, blocks: tuple[str, ...], first: Outcome | None) -> str:
-    """How the outputs differ from those of eager code; empty if only by rounding."""
+    """Return how the outputs differ from those of eager code; empty if only by rounding."""
 
     def compiled(model: Any) -> Any:
         for name in blocks:
@@ -97,7 +98,8 @@ def _difference(context: Context, blocks: tuple[str, ...], first: Outcome | None
 
 
 def _compile(module: nn.Module, backend: Any) -> None:
-    """`compile()` of a module whose forward is torch's own compiles nothing: its forward is handed over then."""
+    """Compile a module. `compile()` of a module with torch's own forward compiles nothing, so its forward is passed
+    then."""
     code = getattr(type(module).forward, "__code__", None)
     if code is not None and is_user_file(code.co_filename):
         module.compile(backend=backend)
@@ -105,9 +107,9 @@ def _compile(module: nn.Module, backend: Any) -> None:
         module.forward = compile_callable(module.forward, backend=backend)
 
 
-def _asked(context: Context) -> bool:
+def _is_requested(context: Context) -> bool:
     return context.work.options.parallel == "fsdp"
 
 
-STEP = Step("blocks", run, requires=("capture",), asked=_asked)
-"""No stage of a report: it adds what one rank shows to `parallel`."""
+STEP = Step("blocks", run, requires=("capture",), is_requested=_is_requested)
+"""Not a stage of a report: it adds the results of one rank to `parallel`."""

@@ -1,4 +1,4 @@
-"""The model is built, and its inputs are found or made up."""
+"""Build the model, and find or generate its inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
 from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
 from tcready.dynamic.worker.model_store import ModelStore
-from tcready.dynamic.worker.originals import replaced
+from tcready.dynamic.worker.originals import find_replaced
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stand_ins import on_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -26,16 +26,16 @@ _Given = TypeVar("_Given")
 
 
 def run(context: Context) -> None:
-    """Leaves what builds a fresh model, and the cases."""
+    """Set the function that builds a new model, and the cases."""
     if context.given:
-        _copied(context)
+        _copy_given(context)
     else:
         _built(context)
     context.journal.add(environment=environment(context.work))
 
 
-def _copied(context: Context) -> None:
-    """The caller gave the object, and what copies it: one copy is tried."""
+def _copy_given(context: Context) -> None:
+    """Set a function that copies the object that the caller passed in; one copy is tried."""
     journal = context.journal
     journal.begin("build")
     device = context.work.options.device
@@ -63,18 +63,18 @@ def _built(context: Context) -> None:
         owner = context.value.owner if isinstance(context.value, Method) else context.value
         init = synthesis.init_of(owner) if made_up else None
     with failing(context, "build"):
-        journal.write(_announced(context) or "build")
+        journal.write(_announce_size(context) or "build")
         distributed.begin(work)
-        spread = distributed.spreading(context)
+        spread = distributed.make_distributor(context)
 
         def make(seed: int) -> Any:
             return build(context.value, init, work, seed)
 
-        # Ranks shard parameters, and a proof changes those of the models that it asks for.
+        # Ranks shard parameters, and a proof changes those of the models that it requests.
         share = not work.options.processes and work.proof is None
         store = ModelStore(make, work.options.device, work.options.mode, share=share)
         with _explaining_memory(context, make):
-            model = store.kept
+            model = store.original
 
         def build_as(mode: Mode, seed: int) -> Any:
             return spread(store.build(mode, seed))
@@ -88,7 +88,7 @@ def _built(context: Context) -> None:
             journal.add(convention=label, inputs_from="library")
 
             def draw(seed: int) -> tuple[Case, ...]:
-                return cases(_drawn(work, seed, give), label, work)
+                return cases(_draw_inputs(work, seed, give), label, work)
         elif made_up:
             journal.write("build, looking for inputs")
             made = synthesis.synthesise(build_anew(), work, lambda error: one_line(error, work.root))
@@ -96,7 +96,7 @@ def _built(context: Context) -> None:
             journal.warn(f"the inputs were made up: {made.label}")
 
             def draw(seed: int) -> tuple[Case, ...]:
-                del seed  # made up as they are, they are the same from any
+                del seed  # generated inputs are the same for each seed
                 return cases(made.case, made.label, work)
         else:
             module = context.module
@@ -109,7 +109,7 @@ def _built(context: Context) -> None:
                     return inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
 
                 try:
-                    given = _drawn(work, seed, give)
+                    given = _draw_inputs(work, seed, give)
                 except RunError:
                     raise
                 except Exception as error:  # whatever the user's own code raises
@@ -124,17 +124,17 @@ def _built(context: Context) -> None:
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
-        unnamed = work.options.model and named is None  # else what is said of the inputs ends in the name
+        unnamed = work.options.model and named is None  # else the description of the inputs ends in the name
         built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
         how = "; ".join(["", *_how_built(store)])
         journal.end("pass", _size(model) + built_from + device + how)
-    if patched := replaced(context.originals):
+    if patched := find_replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
 
 
 def _no_inputs(context: Context, error: Exception) -> str:
-    """That what gives the inputs raises, and what to do if nobody asked for it."""
+    """Return the error for inputs that raise, with the remedy if nobody requested these inputs."""
     why = one_line(error, context.work.root)
     if context.inputs is not None:
         return f"--inputs {context.work.options.inputs} raises {why}"
@@ -142,8 +142,8 @@ def _no_inputs(context: Context, error: Exception) -> str:
     return f"{label} raises {why}; --inputs names others"
 
 
-def _announced(context: Context) -> str:
-    """The note shown while a model of a library is built: its size. Raises RunError if it does not fit."""
+def _announce_size(context: Context) -> str:
+    """Show the size of a library model while it is built. Raises RunError if it does not fit."""
     work = context.work
     if on_meta(work.options.device):
         return ""
@@ -158,8 +158,8 @@ def _announced(context: Context) -> str:
     return f"build, {size} (--tiny builds a small one)"
 
 
-def _drawn(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
-    """Inputs drawn on the device if that works: what gives them may build a model for its configuration."""
+def _draw_inputs(work: Work, seed: int, give: Callable[[], _Given]) -> _Given:
+    """Draw inputs on the device if possible: the function may build a model for its configuration."""
     torch.manual_seed(seed)
     # Small inputs have their values on the device meta too: they are drawn on the CPU.
     return make_on("cpu" if on_meta(work.options.device) else work.options.device, give)[0]
@@ -174,7 +174,7 @@ def _how_built(store: ModelStore) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _explaining_memory(context: Context, make: Callable[[int], Any]) -> Iterator[None]:
-    """Raises RunError with the size of the model if the device has too little memory for it, and NotBuiltError if the
+    """Raise RunError with the size of the model if the device has too little memory for it, and NotBuiltError if the
     constructor raises anything else."""
     try:
         yield

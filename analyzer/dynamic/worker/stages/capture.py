@@ -1,4 +1,5 @@
-"""Dynamo captures graphs: three compiled calls of each case, every break and recompilation, operations counted."""
+"""Capture graphs with Dynamo: three compiled calls of each case, with every break and recompilation, and counted
+operations."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, othe
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, time_again
 from tcready.dynamic.worker.case import Case, NoValuesError, RunError
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
+from tcready.dynamic.worker.coverage import coverage, weight_by_case, with_cost
 from tcready.dynamic.worker.effects import ObservedCall
 from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import Trained, watched_step
@@ -18,7 +19,7 @@ from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.outcome import sharing
-from tcready.dynamic.worker.owners import compiled_again, owners
+from tcready.dynamic.worker.owners import compiled_again, find_owners
 from tcready.dynamic.worker.random_calls import compare_compiled, eager_outputs, may_vary
 from tcready.dynamic.worker.stand_ins import speaks_of_meta
 from tcready.dynamic.worker.step import Step, failing
@@ -44,7 +45,7 @@ class _Captured:
     by_case: list[tuple[Case, Counts]] = field(default_factory=list)
     splits: distributed.Splits = field(default_factory=list)
     traced: set[tuple[str, int]] = field(default_factory=set)
-    """Files and lines that Dynamo stepped through."""
+    """Files and lines that Dynamo traced."""
 
 
 def run(context: Context) -> None:
@@ -64,8 +65,8 @@ def run(context: Context) -> None:
                 if context.stand_ins is not None:
                     context.stand_ins.report(context.journal)
         context.journal.add(
-            coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
-            ddp=distributed.observed(found.model, context.work, found.splits, context),
+            coverage=weight_by_case(coverage(found.counts, context.work.options.device), found.by_case),
+            ddp=distributed.describe_parallel(found.model, context.work, found.splits, context),
             modules=module_tree(found.model, found.counts, context.names, True),
             traced=line_sets(found.traced, context.names),
         )
@@ -79,13 +80,11 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     model = found.model = context.build()
     if journal.observation.parallel is None:
         journal.add(parallel=distributed.shared_as(model, context))
-        journal.write(
-            journal.note, *journal.counted
-        )  # of a process that dies in the call, it says what it was
+        journal.write(journal.note, *journal.counted)  # if the process dies in the call, it names the call
     backend = CountingBackend(model, context.work.options.device)
     explained = dynamo.explaining(backend)
     compiled = compile_callable(
-        distributed.wrapped(model, context.work), backend=explained, **context.compile_options
+        distributed.wrap_in_ddp(model, context.work), backend=explained, **context.compile_options
     )
     observed = ObservedCall(context, model, compiled)
     cold = Record()
@@ -121,8 +120,8 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             found.traced |= record.traced
             if name == CALLS[0]:
                 if journal.observation.explain is None:
-                    journal.add(explain=_explained(explained.output()))
-                backend.owners = owners(record, context.names)
+                    journal.add(explain=_explain(explained.output()))
+                backend.owners = find_owners(record, context.names)
             else:
                 again = backend.owners.again | compiled_again(record)
                 backend.owners = replace(backend.owners, again=again)
@@ -149,7 +148,7 @@ def _change_values(
     if not other_values.may_matter(context, case):
         return
     try:
-        other = other_values.varied(case)
+        other = other_values.vary_values(case)
         expected = other_values.eager_output(context, case, other)
     except Exception as error:
         why = one_line(error, context.work.root)
@@ -197,14 +196,14 @@ def _draw_on(
 
 
 def _loss(context: Context) -> Loss | None:
-    """The loss of the eager step of the next case; None if it has none."""
+    """Return the loss of the eager step of the next case; None if it has none."""
     at = len(context.compiled_outcomes)
     step = context.eager_steps[at] if at < len(context.eager_steps) else None
     return step.loss if isinstance(step, Trained) else None
 
 
 def _raise(context: Context, case: Case, error: Exception, name: str, cold: Record) -> NoReturn:
-    """Raises RunError, or NoValuesError if missing values may be the cause. In that case, earlier graphs are kept."""
+    """Raise RunError, or NoValuesError if missing values may be the cause. In that case, earlier graphs are reported."""
     why, stand_ins = compile_error(error, context, name), context.stand_ins
     eager = context.journal.done.get("eager")
     if stand_ins is None or (not speaks_of_meta(error) and (eager is None or eager.state == "pass")):
@@ -216,8 +215,8 @@ def _raise(context: Context, case: Case, error: Exception, name: str, cold: Reco
     raise NoValuesError(f"{why}; {stand_ins.unknown_from(place[:2] if place else None)}") from error
 
 
-def _explained(found: Any) -> Explain:
-    """What explain makes of the graphs and reasons that it collected."""
+def _explain(found: Any) -> Explain:
+    """Return the output of explain for the graphs and reasons that it collected."""
     reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
     return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
 

@@ -1,4 +1,4 @@
-"""Operators and functions that are neither Python nor torch's own: found, described, and checked with opcheck."""
+"""Find and describe operators and functions that are neither Python nor torch's own, and check them with opcheck."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker import native_calls
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.custom_ops import MANY_ELEMENTS, copied, tell
+from tcready.dynamic.worker.custom_ops import MANY_ELEMENTS, copied, record_custom_ops
 from tcready.dynamic.worker.observed_calls import Seen
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
@@ -17,14 +17,14 @@ from tcready.schema.run import OpCheck
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 """The tests of `torch.library.opcheck`, in its order."""
 CHECKS_SECONDS = 20.0
-"""After this long no further test of opcheck is begun."""
+"""Seconds after which no further test of opcheck is begun."""
 UNDER_WAY = "under way when the process ended"
 
 
 def run(context: Context) -> None:
-    """An operator without a fake kernel is often why capturing failed: it does not require that stage."""
-    native_calls.find(context)
-    tell(context)
+    """Run the stage. It does not require capturing, which often fails because an operator has no fake kernel."""
+    native_calls.find_native_calls(context)
+    record_custom_ops(context)
     check(context)
 
 
@@ -47,10 +47,10 @@ def check(context: Context) -> None:
                 results.append(OpCheck(name, "not_run", reason))
                 continue
             found.checks[seen.name] = (*results, OpCheck(name, "not_run", UNDER_WAY))
-            tell(context)
+            record_custom_ops(context)
             results.append(_check(seen, name))
         found.checks[seen.name] = tuple(results)
-        tell(context)
+        record_custom_ops(context)
     if found.checks:
         dynamo.reset()
 
@@ -68,7 +68,7 @@ def _check(seen: Seen, name: str) -> OpCheck:
 
 
 def _first_line(error: Any) -> str:
-    """An exception in one line; opcheck gives exceptions back instead of raising them."""
+    """Return an exception in one line; opcheck returns exceptions instead of raising them."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return ": ".join([type(error).__name__, *lines[:1]])[:300]
 

@@ -1,4 +1,4 @@
-"""The model runs without compiling: its outputs, the lines that run, its operations by module."""
+"""Run the model without compiling: its outputs, the lines that run, its operations by module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import ObservedCall, outcome_of_call
 from tcready.dynamic.worker.generators import Generators
 from tcready.dynamic.worker.gradients import watched_step
-from tcready.dynamic.worker.intents import intents
+from tcready.dynamic.worker.intents import find_intents
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.memory import measured_call
@@ -44,7 +44,7 @@ def run(context: Context) -> None:
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
                 observed = ObservedCall(context, model, model)
                 try:
-                    output = _counted(context, model, observed, case, counts, lines)
+                    output = _count_operations(context, model, observed, case, counts, lines)
                 except (
                     Exception
                 ) as error:  # the model raises, does not bear a mode around it, or is no good copy
@@ -63,13 +63,13 @@ def run(context: Context) -> None:
         context.journal.add(
             executed=line_sets(lines, context.names),
             modules=module_tree(model, counts, context.names, False),
-            intents=intents(model, lines, context.names),
+            intents=find_intents(model, lines, context.names),
         )
         if unknown:
             context.journal.end("fail", unknown, "no_values")
         else:
             context.journal.end("pass")
-    custom_ops.tell(context)
+    custom_ops.record_custom_ops(context)
 
 
 def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:
@@ -84,7 +84,7 @@ def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case
         context.eager_again[case.label] = sharing(again, context.eager_outcomes[-1])
 
 
-def _counted(
+def _count_operations(
     context: Context,
     model: Any,
     function: Callable[..., Any],
@@ -120,7 +120,7 @@ def _without_values(
         nonlocal model
         model = context.build()
         with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
-            return _counted(context, model, model, case, counts, lines)
+            return _count_operations(context, model, model, case, counts, lines)
 
     try:
         output = stand_ins.first(once)
@@ -151,9 +151,9 @@ def _naming_the_mode(context: Context) -> Iterator[None]:
 
 
 def _refuse_asynchronous(output: Any) -> None:
-    """Raises RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
+    """Raise RunError if a call only created a coroutine: its code did not run, and nothing was captured."""
     if inspect.iscoroutine(output):
-        output.close()  # else Python warns that nobody awaited it
+        output.close()  # else Python warns that it was never awaited
     elif not inspect.isasyncgen(output):
         return
     raise RunError(

@@ -1,4 +1,4 @@
-"""Whether one graph holds it all."""
+"""Check whether one graph holds the whole model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 
 def run(context: Context) -> None:
-    """Where the default run broke, only if that was asked for."""
-    journal, asked = context.journal, context.work.options.fullgraph
+    """Run the stage. If the default run had breaks, only on request."""
+    journal, is_requested = context.journal, context.work.options.fullgraph
     seen = journal.observation
     broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
     with failing(context, "fullgraph"):
         elsewhere = distributed.on_any(broke, context.work)
-    if elsewhere and not asked:
-        whose = "" if broke else "of another rank "
-        why = f"the default run {whose}has breaks (--fullgraph tries all the same)"
+    if elsewhere and not is_requested:
+        owner = "" if broke else "of another rank "
+        why = f"the default run {owner}has breaks (--fullgraph tries all the same)"
         journal.end("not_run", why, "not_asked")
         return
-    if not asked and not distributed.on_any(not _captured_whole(context), context.work):
+    if not is_requested and not distributed.on_any(not _captured_whole(context), context.work):
         journal.end("pass", "as captured: one graph, no break")
         return
     try:
@@ -43,8 +43,8 @@ def run(context: Context) -> None:
 
 
 def _captured_whole(context: Context) -> bool:
-    """Whether the default run showed already what `fullgraph=True` asks for: each case in one graph, which holds every
-    operation, and nothing that Dynamo skipped."""
+    """Return whether the default run already has the result of `fullgraph=True`: each case in one graph, which holds
+    every operation, and nothing that Dynamo skipped."""
     seen = context.journal.observation
     graphs = Counter(graph.case for graph in seen.graphs)
     return (
@@ -56,8 +56,8 @@ def _captured_whole(context: Context) -> bool:
     )
 
 
-def _asked(context: Context) -> bool:
+def _is_requested(context: Context) -> bool:
     return not context.given or context.as_a_target or context.work.options.fullgraph
 
 
-STEP = Step("fullgraph", run, requires=("capture", "in_turn"), asked=_asked)
+STEP = Step("fullgraph", run, requires=("capture", "in_turn"), is_requested=_is_requested)

@@ -1,4 +1,4 @@
-"""The target's module is imported, on a device that is there."""
+"""Import the target's module, on an available device."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tcready.target import Target
 
 
 def run(context: Context) -> None:
-    """Leaves the module, the target, and what `--inputs` names (None without it)."""
+    """Set the module, the target, and the object that `--inputs` names (None without it)."""
     wanted = context.work.options.device
     context.device_found = wanted == "auto"
-    context.work = work = distributed.placed(with_device(context.work, device_of(wanted)))
+    context.work = work = distributed.place_work(with_device(context.work, device_of(wanted)))
     journal = context.journal
     journal.add(environment=environment(work))
     missing = missing_device(work.options.device)

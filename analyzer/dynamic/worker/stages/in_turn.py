@@ -12,7 +12,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.effects import outcome_of_call
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.outcome import Outcome, joined
+from tcready.dynamic.worker.outcome import Outcome, join_outcomes
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -23,8 +23,7 @@ from tcready.events.record import Record
 def run(context: Context) -> None:
     """Add breaks and recompilations to the journal, and set `context.in_turn` if outputs differ.
 
-    Raises StageFailedError if a call raises. If an eager call does, the stage `eager` fails, else the stage
-    `capture`.
+    Raises StageFailedError if a call raises. If an eager call does, the stage `eager` fails, else the stage `capture`.
     """
     journal = context.journal
     try:
@@ -49,7 +48,7 @@ def run(context: Context) -> None:
 
 
 def _compiled_in_turn(context: Context) -> Outcome:
-    """The joint outcome of all cases, called one after the other with one compiled callable."""
+    """Return the joint outcome of all cases, called one after the other with one compiled callable."""
     journal = context.journal
     dynamo.reset()
     model = context.build()
@@ -67,7 +66,7 @@ def _compiled_in_turn(context: Context) -> Outcome:
             raise StageFailedError from error
         finally:
             compiled_calls.add(context, record, case, warm=False)
-    return joined(actual)
+    return join_outcomes(actual)
 
 
 def _unchanged(case: Case) -> Case:
@@ -75,9 +74,9 @@ def _unchanged(case: Case) -> Case:
 
 
 def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
-    """The joint outcome of all cases, called one after the other."""
+    """Return the joint outcome of all cases, called one after the other."""
     each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
-    return joined(each)
+    return join_outcomes(each)
 
 
 def _compiled(context: Context, model: Any) -> Callable[..., Any]:
@@ -85,8 +84,8 @@ def _compiled(context: Context, model: Any) -> Callable[..., Any]:
     return compiled
 
 
-def _asked(context: Context) -> bool:
+def _is_requested(context: Context) -> bool:
     return context.given and not context.as_a_target and len(context.cases) > 1
 
 
-STEP = Step("in_turn", run, requires=("capture",), asked=_asked)
+STEP = Step("in_turn", run, requires=("capture",), is_requested=_is_requested)

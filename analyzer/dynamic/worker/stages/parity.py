@@ -1,4 +1,4 @@
-"""Compare eager and compiled code with the same seeds and inputs: outputs, and what a call leaves in the model and in
+"""Compare eager and compiled code with the same seeds and inputs: outputs, and effects of a call on the model and on
 its arguments; in inference also those of a second call, and in training the gradients."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(context: Context) -> None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """What eager and compiled code gave and left in one call, the first or the second one of a case."""
+    """Outputs and effects of eager and compiled code in one call, the first or the second one of a case."""
 
     case: Case
     number: int
@@ -90,5 +90,9 @@ def _pairs(context: Context) -> Iterator[_Pair]:
 
 
 STEP = Step(
-    "parity", run, requires=("capture", "in_turn"), asked=lambda context: context.compares, needs_values=True
+    "parity",
+    run,
+    requires=("capture", "in_turn"),
+    is_requested=lambda context: context.compares,
+    needs_values=True,
 )

@@ -1,4 +1,4 @@
-"""Whether the target's source can be parsed. Torch is not loaded for it."""
+"""Check whether the target's source can be parsed. This does not load torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcready.target import Target
 
 
 def target_path(work: Work) -> str | None:
-    """The file of the target; None for a module that only its import can find."""
+    """Return the file of the target; None for a module that only its import can find."""
     target = Target.parse(work.target)
     if target.is_file:
         return os.path.join(work.root, target.place)
@@ -31,7 +31,7 @@ def run(context: Context) -> None:
     journal.begin("parse")
     path = target_path(work)
     if path is None:
-        # Only its import can tell where such a module lies (an editable finder, a compiled module).
+        # Only its import can find such a module (an editable finder, a compiled module).
         journal.end("pass", "the source was not found before its import")
         return
     try:

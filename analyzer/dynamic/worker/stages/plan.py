@@ -1,4 +1,4 @@
-"""Which parts to compile: regions proved alone, placements executed as they are printed, and the one that serves best."""
+"""Choose which parts to compile: prove regions alone, execute placements as they are printed, and pick the best one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcready.dynamic.worker.plan_choice import (
     NEAR,
     SETTING,
     SteadyTimes,
-    chosen,
+    choose,
     quickest,
     smallest_of,
     worth_timing,
@@ -32,7 +32,7 @@ from tcready.dynamic.worker.region_trials import (
     MOSTLY,
     proved_groups,
     proved_regions,
-    repeated,
+    repeated_groups,
 )
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -60,14 +60,14 @@ DOUBT = 0.01
 
 @dataclass
 class _Study:
-    """What the stage adds up to. After each step the plan of what is known so far is in the journal."""
+    """The results of the stage. After each step the plan so far is in the journal."""
 
     context: Context
     expected: Expected
     tree: Tree
     placements: list[Placement] = field(default_factory=list)
     measured: dict[str, Measured] = field(default_factory=dict)
-    """By the code that was executed."""
+    """By the executed code."""
     forwards: dict[str, Measured] = field(default_factory=dict)
     """The same without a training step."""
     regions: list[RegionTrial] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Study:
     times: SteadyTimes = field(default_factory=SteadyTimes)
 
     def note(self, doing: str) -> bool:
-        """Say what comes next; False, and it is told as cut, if the budget is spent."""
+        """Announce the next step. If the budget is spent, return False and report the step as cut."""
         if spent(self.context):
             self.cut.append(f"{BUDGET_SPENT} before this was tried: {doing}")
             return False
@@ -91,7 +91,7 @@ class _Study:
         return self.measured[code]
 
     def run_forward(self, code: str) -> Measured:
-        """For shares alone: of lines that were trained together with others, or compile nothing."""
+        """Measure only shares: of lines that were trained together with others, or that compile nothing."""
         if code in self.measured:
             return self.measured[code]
         if code not in self.forwards:
@@ -109,7 +109,7 @@ class _Study:
         return found
 
     def plan(self, cut: Sequence[str], **more: Any) -> Plan:
-        best = chosen(self.placements, self.times)
+        best = choose(self.placements, self.times)
         regions = tuple(self.regions)
         if best is None:
             tried = bool(self.placements)
@@ -149,7 +149,7 @@ class _Study:
 
 
 def run(context: Context) -> None:
-    """Whatever happens ends the stage and not the run."""
+    """Run the stage. Errors end the stage but not the run."""
     journal = context.journal
     journal.begin("plan", "plan")
     if spent(context):
@@ -157,15 +157,15 @@ def run(context: Context) -> None:
         return
     try:
         tree = tree_of(node_of(module) for module in journal.observation.modules)
-        study = _Study(context, _expected(context), tree)
+        study = _Study(context, _eager_results(context), tree)
         with contextlib.ExitStack() as stack:
             if context.work.options.backend:
                 study.clock = stack.enter_context(InductorClock.of(context))
                 if study.clock is None:
                     study.cut.append("seconds with Inductor: its toolchain is not here")
-            _tried(study)
+            _try_placements(study)
             _time(study)
-            journal.add(plan=_ended(study))
+            journal.add(plan=_complete_plan(study))
     except Exception as error:
         journal.end("fail", one_line(error, context.work.root), "error")
         return
@@ -178,8 +178,8 @@ def run(context: Context) -> None:
         journal.end("pass", _summary(plan))
 
 
-def _expected(context: Context) -> Expected:
-    """What eager gives; nothing where `parity` found that nothing can be compared."""
+def _eager_results(context: Context) -> Expected:
+    """Return the results of eager code; empty if `parity` found that nothing can be compared."""
     parity = context.journal.done.get("parity")
     comparable = parity is None or parity.reason != "not_comparable"
     steps = [step for step in context.eager_steps if isinstance(step, gradients.Trained)]
@@ -188,8 +188,8 @@ def _expected(context: Context) -> Expected:
     return Expected(context.eager_outcomes if comparable else None, steps)
 
 
-def _tried(study: _Study) -> None:
-    """Every placement, each on what the ones before it showed."""
+def _try_placements(study: _Study) -> None:
+    """Try every placement, each based on the results of the earlier ones."""
     whole = _whole(study)
     clean = _is_clean(whole)
     if whole is not None and not clean:
@@ -210,7 +210,7 @@ def _tried(study: _Study) -> None:
             study.regions.append(_whole_region(capturing))
     if clean and whole is not None:
         study.regions.append(_whole_region(whole))
-        trials = proved_groups(study.context, study.tree, repeated(study.tree))
+        trials = proved_groups(study.context, study.tree, repeated_groups(study.tree))
     else:
         trials = proved_regions(study.context, study.tree, study.tree.children[""])
     if study.note("regions alone"):
@@ -221,20 +221,20 @@ def _tried(study: _Study) -> None:
     if not clean:
         _regions(study, whole)
         if study.note("functions"):
-            known = {name for trial in _proved(study) for name in trial.modules}
+            known = {name for trial in _proved_modules(study) for name in trial.modules}
             study.regions += function_trials(study.context, known, study.run)
     blocks = [
         trial
-        for trial in _proved(study)
+        for trial in _proved_modules(study)
         if len(trial.modules) > 1 and not all(is_bare_leaf(study.tree, name) for name in trial.modules)
     ]
     if blocks:
-        code = _joined(blocks)
+        code = _join_lines(blocks)
         if study.place("repeated_blocks", code) is not None and clean:
             _as_pasted(study, study.measured[code])
         own = [trial for trial in blocks if study.tree.modules[trial.modules[0]].code is not None]
         if own and has_nested_regions() and whole is not None:  # a class of torch's own is everybody's
-            study.place("nested", _nested(study, own, whole))
+            study.place("nested", _place_nested(study, own, whole))
     if not clean and whole is not None:
         disabling = disabling_code(study.context, whole.code)
         if disabling is not None:
@@ -246,7 +246,7 @@ def _is_clean(whole: Placement | None) -> bool:
 
 
 def _whole(study: _Study) -> Placement | None:
-    """The whole model: in place if that captures as much as `torch.compile(model)` does."""
+    """Place the whole model: in place if that captures as much as `torch.compile(model)` does."""
     observed = study.context.journal.observation
     root = study.tree.modules[""]
     in_place = compiling("model", own=root.code is not None)
@@ -257,15 +257,15 @@ def _whole(study: _Study) -> Placement | None:
     first = study.run(codes[0]) if codes else None
     if first is None or first.error or (first.coverage.share if first.coverage else 0.0) < plain - NEAR / 2:
         codes += ["model.forward = torch.compile(model.forward)"] if codes else []
-        codes.append(f"model = torch.compile(model){_what_is_compiled(study.context)}")
+        codes.append(f"model = torch.compile(model){_comment_on_target(study.context)}")
     for code in codes:
         study.run(code)
     best = max(codes, key=lambda code: _share(study.measured[code]))
     return study.place("whole", best)
 
 
-def _what_is_compiled(context: Context) -> str:
-    """A comment that says what `model` is where it is no module."""
+def _comment_on_target(context: Context) -> str:
+    """Return a comment that says what `model` is if it is not a module."""
     name = Target.parse(context.work.target).name or ""
     *_, last = name.split(".")
     if context.journal.observation.modules or not last.isidentifier():
@@ -294,38 +294,38 @@ def _whole_region(whole: Placement) -> RegionTrial:
     )
 
 
-def _proved(study: _Study) -> list[RegionTrial]:
-    """Modules, but for the root."""
+def _proved_modules(study: _Study) -> list[RegionTrial]:
+    """Return the proved modules, except the root."""
     return [trial for trial in study.regions if trial.state == "proved" and any(trial.modules)]
 
 
 def _regions(study: _Study, whole: Placement | None) -> None:
-    """All proved regions, and where that holds more, what the whole model leaves out besides it."""
+    """Place all proved regions; if that captures more, also the operations that compiling the whole model leaves out."""
     code = limit = ""
-    while proved := _proved(study):
+    while proved := _proved_modules(study):
         if not study.note("the regions together"):
             return
-        code, limit = _joined(proved), ""
+        code, limit = _join_lines(proved), ""
         together = study.run(code)
         # The limit counts by code: several regions of one class, Conv1d for one, share it.
         if together.limit and isolates_recompiles():
-            together, code = _kept_apart(study, together, code)
-            proved = _proved(study)
+            together, code = _isolate_regions(study, together, code)
+            proved = _proved_modules(study)
         if together.limit:
             line = f"{SETTING}recompile_limit = {sum(len(trial.modules) for trial in proved)}\n"
             raised = study.run(line + code)
             if _share(raised) > _share(together):
                 together, code, limit = raised, line + code, line
         opened = _as_pasted(study, together)
-        if not opened and _joined(_proved(study)) == _joined(proved):
+        if not opened and _join_lines(_proved_modules(study)) == _join_lines(proved):
             break
         study.regions += proved_regions(study.context, study.tree, opened)
     if not proved:
         return
     best, reason = code, ""
     if whole is not None and whole.sound:
-        missed = [trial for trial in proved if _missed(study, whole, trial)]
-        both = limit + _with(whole.code, missed)
+        missed = [trial for trial in proved if _misses_operations(study, whole, trial)]
+        both = limit + _add_parts(whole.code, missed)
         if missed and study.note("the whole model and what it leaves out"):
             found = study.run(both)
             if found.against is None and _share(found) > _share(study.run(best)) + NEAR:
@@ -333,15 +333,14 @@ def _regions(study: _Study, whole: Placement | None) -> None:
     study.place("regions", best, reason)
 
 
-def _kept_apart(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
-    """Keep apart what regions compile in which no compilation serves two instances, if that captures more than the
-    code did that was run."""
+def _isolate_regions(study: _Study, together: Measured, code: str) -> tuple[Measured, str]:
+    """Isolate regions with a compilation that serves no two instances, if that captures more than the executed code."""
     apart = {
         trial.name: replace(trial, code=with_option(trial.code, ISOLATED))
-        for trial in _proved(study)
+        for trial in _proved_modules(study)
         if (trial.compilations or 0) >= len(trial.modules) and ISOLATED not in trial.code
     }
-    isolated = _joined([apart.get(trial.name, trial) for trial in _proved(study)])
+    isolated = _join_lines([apart.get(trial.name, trial) for trial in _proved_modules(study)])
     found = study.run(isolated)
     if _share(found) <= _share(together):
         return together, code
@@ -350,14 +349,14 @@ def _kept_apart(study: _Study, together: Measured, code: str) -> tuple[Measured,
 
 
 def _as_pasted(study: _Study, together: Measured) -> list[str]:
-    """Each region's shares are those that its lines captured in the whole model; one that does not work there, or
-    whose lines captured less, is refuted: the modules in it, to be tried themselves."""
+    """Set the shares of each region to those that its lines captured in the whole model. A region that does not work
+    there, or with lines that captured less, is refuted; return the modules in it, to be tried themselves."""
     opened = _failing_in_the_model(study, together)
     if opened or together.error or together.coverage is None:
         return opened
-    only = len(_proved(study)) == 1
+    only = len(_proved_modules(study)) == 1
     sums = _Sums(together, together if only else _eager(study) or together)
-    doubt = sums.doubt([name for trial in _proved(study) for name in trial.modules])
+    doubt = sums.doubt([name for trial in _proved_modules(study) for name in trial.modules])
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
@@ -382,12 +381,12 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
 
 
 def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
-    """Refute each region whose lines alone do not work in the whole model, if all together do not: what calls it may
-    train it otherwise than its own calls show. The modules in it."""
+    """Refute each region with lines that alone do not work in the whole model, if all together do not: its caller may
+    train it differently than its own calls show. Return the modules in it."""
     opened: list[str] = []
     if together.against is None:
         return opened
-    only = len(_proved(study)) == 1
+    only = len(_proved_modules(study)) == 1
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
@@ -401,7 +400,7 @@ def _failing_in_the_model(study: _Study, together: Measured) -> list[str]:
 
 
 def _eager(study: _Study) -> Measured | None:
-    """The model as it is, measured as placements are; None if that cannot be had."""
+    """Measure the unmodified model like placements; None if that fails."""
     if not study.note("the model as it is"):
         return None
     found = study.run_forward("")
@@ -409,8 +408,8 @@ def _eager(study: _Study) -> Measured | None:
 
 
 class _Sums:
-    """What compiling some modules and no others comes to: these as they were with all regions compiled, all else as it
-    was with none. They are not the same operations: compiled code may compute what eager code finds in a cache."""
+    """Estimates of compiling some modules and no others: these as with all regions compiled, everything else as with
+    none. The operations may differ: compiled code may compute values that eager code finds in a cache."""
 
     def __init__(self, together: Measured, eager: Measured) -> None:
         self.together = {module.name: module for module in together.modules}
@@ -418,7 +417,7 @@ class _Sums:
         self.called = together.called
 
     def inside(self, names: Iterable[str]) -> tuple[int, int]:
-        """Operations of modules, with all regions compiled: all, and those in graphs."""
+        """Return the operations of modules, with all regions compiled: all, and those in graphs."""
         own = [self.together[name] for name in names if name in self.together]
         return sum(module.ops or 0 for module in own), sum(module.ops_captured or 0 for module in own)
 
@@ -427,24 +426,25 @@ class _Sums:
         return self._sum(names, lambda module: module.ops_captured) / total if total else 0.0
 
     def time_share(self, names: Sequence[str]) -> float | None:
-        """Each part of one measurement: on a busy machine another one differs by more than a region holds."""
-        compiled, kept = self.together[""].seconds, self.eager[""].seconds
-        if not compiled or not kept:
+        """Return the share of time. Both parts are from one measurement: on a busy machine another one differs by more
+        than a region holds."""
+        compiled, eager_seconds = self.together[""].seconds, self.eager[""].seconds
+        if not compiled or not eager_seconds:
             return None
         names = [name for name in names if name in self.together]
         captured = sum(self.together[name].seconds_captured or 0 for name in names)
         compiled_anyway = (self.eager[""].seconds_captured or 0) - sum(
             self.eager[name].seconds_captured or 0 for name in names
         )
-        return captured / compiled + compiled_anyway / kept
+        return captured / compiled + compiled_anyway / eager_seconds
 
     def doubt(self, names: Sequence[str]) -> float:
-        """How far what is known of all modules that were compiled is from their sum, as a part of all operations."""
+        """The difference between the measurement of all compiled modules and their sum, as a part of all operations."""
         total = self.together[""].ops or 0
         return abs(self._sum(names, lambda module: module.ops) - total) / total if total else 0.0
 
     def lent(self, names: Iterable[str]) -> bool:
-        """Whether graphs of these modules hold operations of others, or those of others theirs."""
+        """Return whether graphs of these modules hold operations of others, or the reverse."""
         names = [name for name in names if name in self.together]
         called: int = sum(below(self.called, name) for name in names)
         return called != self.inside(names)[1]
@@ -458,8 +458,8 @@ class _Sums:
         return (of(self.eager[""]) or 0) + sum(changes)
 
 
-def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
-    """Whether compiling the whole model leaves operations of a region out of graphs."""
+def _misses_operations(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
+    """Return whether compiling the whole model leaves operations of a region out of graphs."""
     modules = {module.name: module for module in study.measured[whole.code].modules}
     return any(
         (modules[name].ops_captured or 0) < (modules[name].ops or 0)
@@ -468,8 +468,8 @@ def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
     )
 
 
-def _joined(trials: Iterable[RegionTrial]) -> str:
-    """The lines of all, settings first, each once."""
+def _join_lines(trials: Iterable[RegionTrial]) -> str:
+    """Return the lines of all, settings first, each once."""
     lines = [line for trial in trials for line in trial.code.splitlines()]
     settings = dict.fromkeys(line for line in lines if line.startswith(SETTING))
     codes = dict.fromkeys(
@@ -479,15 +479,15 @@ def _joined(trials: Iterable[RegionTrial]) -> str:
     return "\n".join([*settings, *codes])
 
 
-def _with(whole: str, trials: Sequence[RegionTrial]) -> str:
-    """The whole model and besides it the parts that it leaves out; settings come first."""
-    lines = _joined(trials).splitlines()
+def _add_parts(whole: str, trials: Sequence[RegionTrial]) -> str:
+    """Return the code for the whole model and for the parts that it leaves out; settings come first."""
+    lines = _join_lines(trials).splitlines()
     settings = [line for line in lines if line.startswith(SETTING)]
     return "\n".join([*settings, whole, *(line for line in lines if line not in settings)])
 
 
-def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
-    """Each repeated block is traced once and stamped out, inside one graph."""
+def _place_nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
+    """Place `nested_compile_region`: each repeated block is traced once and repeated, inside one graph."""
     types = {name: module.type for name, module in study.tree.modules.items()}
     lines = []
     for number, trial in enumerate(blocks):
@@ -519,7 +519,7 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
 
 
 def _time(study: _Study) -> None:
-    """Steady times of the placements between which they decide."""
+    """Measure steady times of the placements between which they decide."""
     placements = worth_timing(study.placements)
     if not study.context.work.options.backend:
         study.times = SteadyTimes(missing="the backend was not run (--backend)")
@@ -538,16 +538,16 @@ def _time(study: _Study) -> None:
     ]
 
 
-def _ended(study: _Study) -> Plan:
-    """The plan with the smallest and quickest placements, and the way back, all tried."""
+def _complete_plan(study: _Study) -> Plan:
+    """Complete the plan with the smallest and quickest placements, and with the rollback, all tried."""
     smallest = None
     trials = smallest_of([trial for trial in study.regions if trial.state == "proved" and trial.modules])
     if trials and study.note("the smallest placement"):
-        code = _joined(trials)
+        code = _join_lines(trials)
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
         smallest = smallest if smallest.sound and (smallest.time_share or 0.0) >= HOT else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
-    best = chosen(study.placements, study.times)
+    best = choose(study.placements, study.times)
     rollback = production = saved = ""
     if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
         rollback = _unless(
@@ -580,7 +580,7 @@ def _unless(study: _Study, what: str, failure: str | None, text: str) -> str:
 
 
 def _with_parameters(study: _Study) -> Iterable[tuple[RegionTrial, float | None]]:
-    """Each region with its share of the model's parameters; those that several modules have count once."""
+    """Return each region with its share of the model's parameters; parameters of several modules count once."""
     model = study.context.build()
     if not isinstance(model, nn.Module):
         return [(trial, None) for trial in study.regions]
@@ -605,5 +605,9 @@ def _summary(plan: Plan | None) -> str:
 
 
 STEP = Step(
-    "plan", run, requires=("eager",), asked=lambda context: context.work.options.plan, needs_values=True
+    "plan",
+    run,
+    requires=("eager",),
+    is_requested=lambda context: context.work.options.plan,
+    needs_values=True,
 )

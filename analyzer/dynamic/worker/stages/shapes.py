@@ -1,7 +1,7 @@
-"""What other sizes of the inputs do under each setting: what raises, differs, breaks, recompiles; and what to do.
+"""Try other sizes of the inputs under each setting: find what raises, differs, breaks or recompiles, and give advice.
 
-The last stage, so that nothing else waits for it or falls with it: the study is written to the journal after every
-step, and says what is missing while it is. Each trial is one compiled callable from a reset.
+This is the last stage, so that nothing else waits for it or fails with it: the study is written to the journal after
+every step, and says what is missing so far. Each trial is one compiled callable, after a reset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcready.dynamic.worker.shape_advice import (
     every_size,
     mark_code,
     pad_code,
-    ranked,
+    rank_trials,
     settles_never,
     spec_code,
 )
@@ -32,7 +32,7 @@ from tcready.dynamic.worker.shape_axes import (
     candidates,
     inputs_of,
     parameter_names,
-    resized,
+    resize_inputs,
 )
 from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
 from tcready.dynamic.worker.step import Step
@@ -56,14 +56,14 @@ SETTINGS = (
     Setting("dynamic=False", "model = torch.compile(model, dynamic=False)"),
 )
 STEPS = (1, 2, 3)
-"""What is added to the given size; where the model takes none of it, this many times the size is added."""
+"""Numbers that are added to the given size; if the model accepts none of these sizes, multiples of the size are added."""
 MANY_AXES = 6
-"""More groups of dimensions than this are left out, and the study says so."""
+"""The most groups of dimensions that are studied; the study reports groups that are left out."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis as it is reported, and the leaves it stands for."""
+    """A reported axis, and its leaves."""
 
     shape: ShapeAxis
     places: Places
@@ -74,12 +74,12 @@ class SpentError(Exception):
 
 
 class DeviceLostError(Exception):
-    """The device takes no more calls: on CUDA an index out of range spoils the process."""
+    """The device accepts no more calls: on CUDA an index out of range makes the process unusable."""
 
 
 @dataclass
 class Study:
-    """What the study adds up to; `note` writes it, with what is still to come named as cut."""
+    """The results of the study; `note` writes them, with the remaining work named as cut."""
 
     context: Context
     names: Sequence[str] = ()
@@ -93,7 +93,7 @@ class Study:
         self.add(cut=(*self.found.cut, text))
 
     def note(self, doing: str) -> None:
-        """Ask for the time that is left, then say what comes. Raises SpentError where none is left."""
+        """Check the remaining time, then announce the next step. Raises SpentError if no time is left."""
         if spent(self.context):
             self.cut(f"{BUDGET_SPENT} before {doing}")
             raise SpentError
@@ -102,7 +102,7 @@ class Study:
         journal.write(f"shapes, {doing}")
 
     def close(self, failure: str | None, reason: StageReason) -> None:
-        """End the stage: what the default setting does to the model weighs more than how the study ended."""
+        """End the stage: the effect of the default setting on the model takes precedence over how the study ended."""
         journal = self.context.journal
         journal.add(shapes=self.found)
         usual = [trial for trial in self.found.trials if trial.setting == "default"]
@@ -120,14 +120,14 @@ class Study:
             journal.end("pass", self.summary())
 
     def summary(self) -> str:
-        """`batch: mark_dynamic; dimension 1 of x: fixed`."""
+        """Summarize as `batch: mark_dynamic; dimension 1 of x: fixed`."""
         shown = [f"{item.varied}: {item.cure}" for item in self.found.advice]
         shown += [f"{axis.name}: fixed" for axis in self.found.axes if axis.fixed]
         return "; ".join([*shown, *(f"not done: {text}" for text in self.found.cut)])
 
 
 def _wrong(call: ShapeCall) -> tuple[str, str]:
-    """What befell the call, in words before and behind where it was."""
+    """Describe the problem of a call, in text before and after its location."""
     if call.error:
         return "the compiled call raised at", call.error
     return "the compiled call differs from eager at", call.difference or ""
@@ -163,29 +163,29 @@ def run(context: Context) -> None:
 
 
 def _load_symbols() -> None:
-    """The first size of a process that is a symbol loads what works with symbols: no trial is to pay for that."""
+    """Load what works with symbols, which the first symbolic size of a process does: no trial includes its time."""
     compiled = compile_callable(lambda tensor: tensor + 1, backend="eager", dynamic=True)
     for size in (2, 3):
         compiled(torch.ones(size))
 
 
 def _cases(study: Study) -> None:
-    """The named cases, one after the other, in one compiled callable under each setting."""
+    """Call the named cases, one after the other, in one compiled callable under each setting."""
     cases = study.context.cases
     if len(cases) < 2:
         return
     steps = [Call(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
     steps.insert(1, Call(f"{steps[0].label} again", cases[0], identical=True))
     study.note("the cases in the eager model")
-    expected = _expected(study, CASES, steps)
+    expected = _eager_results(study, CASES, steps)
     if expected is None:
         return
     trials = [_trial(study, CASES, setting, steps, expected) for setting in SETTINGS]
     study.add(advice=(*study.found.advice, advise(CASES, trials, _limit())))
 
 
-def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
-    """What eager gives; None where it does not take the given inputs and those of one more call."""
+def _eager_results(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
+    """Return the results of eager code; None if it does not accept the given inputs and those of one more call."""
     expected = Expected(study.context, study.names, steps)
     if expected.error is not None:
         study.cut(f"all of {varied}: called twice each in one eager model, it raised {expected.error}")
@@ -193,12 +193,12 @@ def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | No
 
 
 def _limit() -> int:
-    """How often Dynamo compiles a function again before it gives it up."""
+    """Return how often Dynamo compiles a function before it gives up."""
     return int(dynamo.flags().get("recompile_limit", 0))
 
 
 def _sweep(study: Study) -> None:
-    """Other sizes of the first case's inputs, axis by axis."""
+    """Try other sizes of the first case's inputs, axis by axis."""
     case = study.context.cases[0]
     study.add(case=case.name)
     found = candidates(inputs_of(case, study.names))
@@ -211,7 +211,7 @@ def _sweep(study: Study) -> None:
         fixed = {axis.name for axis in axes if axis.fixed}
         if candidate.instead_of is not None and candidate.instead_of not in fixed:
             continue
-        axis = _tried(study, case, candidate)
+        axis = _accepted_sizes(study, case, candidate)
         axes.append(axis.shape)
         study.add(axes=tuple(axes))
         if axis.shape.fixed:
@@ -223,24 +223,24 @@ def _sweep(study: Study) -> None:
 
 
 def _vary(study: Study, case: Case, axis: Axis) -> None:
-    """The trials of one axis and the advice from them."""
+    """Run the trials of one axis and add the advice."""
     name = axis.shape.name
     given = [Call("given", case), Call("again", case, identical=True)]
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
     study.note(f"{name} in the eager model")
-    expected = _expected(study, name, steps)
+    expected = _eager_results(study, name, steps)
     if expected is None:
         return
     trials = [_trial(study, name, DEFAULT, steps, expected)]
     if every_size(trials[0]) and (more := _further(study, case, axis)):
         steps = given + _steps(case, axis, (*sizes, *more))
-        expected = _expected(study, name, steps) or expected
+        expected = _eager_results(study, name, steps) or expected
         study.add(trials=study.found.trials[:-1])
         trials = [_trial(study, name, DEFAULT, steps, expected)]
     trials += [_trial(study, name, setting, steps, expected) for setting in SETTINGS[1:]]
     usual = trials[0]
-    order = ranked(trials)
+    order = rank_trials(trials)
     quiet = not changed(usual) and bool(order) and order[0] is usual
     if not quiet and not settles_never(usual):
         marking = Setting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
@@ -248,7 +248,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
         code = spec_code(name, axis.shape.dimensions, _ranks(case, axis)) if takes_dynamic_shapes() else None
         if code is not None:
             trials.append(_trial(study, name, Setting("dynamic_shapes", code), steps, expected))
-    order = ranked(trials)
+    order = rank_trials(trials)
     if every_size(usual) and every_size(order[0]):
         padding = Setting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))
         study.note(f"{name} padded in the eager model")
@@ -263,16 +263,18 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
 
 
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
-    """One call for each size; a size of 1, which Dynamo always compiles apart, comes last."""
+    """Return one call for each size; a size of 1, which Dynamo always compiles separately, comes last."""
     ordered = sorted(sizes, key=lambda size: size == 1)
-    return [Call(f"{axis.shape.name} {size}", resized(case, axis.places, size), size) for size in ordered]
+    return [
+        Call(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size) for size in ordered
+    ]
 
 
 # The eager model
 
 
-def _tried(study: Study, case: Case, candidate: Candidate) -> Axis:
-    """The sizes that the eager model takes, with the first of the candidate's groups with which it takes any."""
+def _accepted_sizes(study: Study, case: Case, candidate: Candidate) -> Axis:
+    """The sizes that the eager model accepts, with the first of the candidate's groups with which it accepts any."""
     size = candidate.size
     complaint: str | None = None
     for places in candidate.groups:
@@ -307,7 +309,7 @@ def _axis(study: Study, case: Case, candidate: Candidate, places: Places) -> Sha
 
 
 class _Eager:
-    """One eager model that is asked about sizes in the order in which compiled ones will be."""
+    """One eager model that tries sizes in the order in which compiled ones will."""
 
     def __init__(self, study: Study, name: str, case: Case, places: Places) -> None:
         self.study, self.context, self.name = study, study.context, name
@@ -316,13 +318,13 @@ class _Eager:
         self.model: Any = None
 
     def refuses(self, size: int) -> str | None:
-        """The first line of what the model raises with another size, None where it takes it."""
+        """Return the first line of the exception of the model with another size; None if it accepts the size."""
         self.study.note(f"{self.name} {size} in the eager model")
         if self.model is None:
             self.model = self.context.build()
-            self._call(self.case)  # raises where the given inputs no longer work: the device is lost
+            self._call(self.case)  # raises if the given inputs no longer work: the device is lost
         try:
-            self._call(resized(self.case, self.places, size))
+            self._call(resize_inputs(self.case, self.places, size))
         except (Exception, SystemExit) as error:
             self.model = None  # a call that raised half-way may have left anything behind
             reason = one_line(error, self.context.work.root)
@@ -331,7 +333,7 @@ class _Eager:
         return None
 
     def _settle(self, message: str) -> None:
-        """Wait for the device, which tells of an index out of range only then. Raises DeviceLostError."""
+        """Wait for the device, which reports an index out of range only then. Raises DeviceLostError."""
         try:
             settle(self.context)
         except Exception as error:
@@ -344,7 +346,7 @@ class _Eager:
 
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
-    """Sizes beyond, as many as reach the recompile limit, as far as the eager model takes them."""
+    """Return further sizes, as many as reach the recompile limit, as far as the eager model accepts them."""
     limit = _limit()
     tallest = max(axis.shape.sizes)
     step = tallest - sorted(axis.shape.sizes)[-2] if len(axis.shape.sizes) > 1 else 1
@@ -364,7 +366,7 @@ def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
 def _trial(
     study: Study, varied: str, setting: Setting, steps: Sequence[Call], expected: Expected
 ) -> ShapeTrial:
-    """The calls of one compiled callable. Raises SpentError where the budget ends them."""
+    """Make the calls of one compiled callable. Raises SpentError if the budget is spent."""
     study.note(f"{varied} under {setting.name}")
     found: list[Made] = []
     for made in calls_of(study.context, setting, steps, study.names, expected):
@@ -386,5 +388,9 @@ def _ranks(case: Case, axis: Axis) -> dict[str, int]:
 
 
 STEP = Step(
-    "shapes", run, requires=("capture",), asked=lambda context: context.work.options.shapes, needs_values=True
+    "shapes",
+    run,
+    requires=("capture",),
+    is_requested=lambda context: context.work.options.shapes,
+    needs_values=True,
 )

@@ -1,7 +1,7 @@
-"""A training step, part by part: forward and backward graphs, the optimiser, the whole step.
+"""Observe a training step, part by part: forward and backward graphs, the optimiser, the whole step.
 
-Every part is reported by itself and none fails the run: what cannot be done is `not_run` with its reason. Breaks that are
-met here are kept apart from the record of the model's own. Loss and gradients are part of the stage `parity`.
+Every part is reported by itself and none fails the run: a part that cannot be done is `not_run` with its reason. Breaks
+that are found here are separate from the record of the model's own. Loss and gradients are part of the stage `parity`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tcready.dynamic.worker.gradients import (
     train,
     wanted_parameters,
 )
-from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_ASKED, counted, one_line
+from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
 from tcready.dynamic.worker.loss import Loss
 from tcready.dynamic.worker.outcome import Outcome
 from tcready.dynamic.worker.parity import by_tolerance, compare
@@ -46,18 +46,19 @@ from torch import nn
 
 LEARNING_RATE = 1e-3
 OPTIMIZER_STEPS = 3
-"""State is made on the first step: what the second compiles again, the third does not where it settles."""
+"""The number of optimiser steps. The first creates state, and the second may recompile because of it; the third does
+not if the code settles."""
 STEP_FILE = "(the training step)"
-"""How the file of `train_step` is named: it is tcready's own and lies in no file of the user's."""
+"""The file name that is shown for `train_step`, which is tcready's own and in none of the user's files."""
 CUT = f"cut: {BUDGET_SPENT}"
 NAMED = 8
-"""Breaks that are named."""
+"""The most breaks that are named."""
 AFTER: tuple[StageName, ...] = ("plan", "backend", "shapes", "speed")
-"""The stages that are still open when a training step is taken apart: it is no stage, and fails none."""
+"""The stages that are still open when a training step is observed: it is not a stage, and fails none."""
 
 
 def run(context: Context) -> None:
-    """The other parts, where `parity` found something to train; the budget cuts what comes last."""
+    """Observe the other parts, if `parity` found something to train; the budget cuts the last ones."""
     log = TrainingLog(context)
     training = context.journal.observation.training
     if context.work.options.mode == "train" and training is None:
@@ -71,7 +72,7 @@ def run(context: Context) -> None:
     if training is None or training.loss is None:
         return
     for stage in AFTER:
-        # stands only where that is so
+        # reported only if that is the case
         context.journal.skip(stage, "the run ended in the training step", "earlier_stage")
     todo: tuple[tuple[tuple[TrainingPhase, ...], Callable[[Context, TrainingLog], None]], ...] = (
         (("forward", "backward"), _graphs),
@@ -80,7 +81,7 @@ def run(context: Context) -> None:
     )
     for phases, do in todo:
         if phases[0] in ("optimizer", "step") and not context.work.options.optimizer:
-            log.skip(phases, f"{NOT_ASKED}: --optimizer")
+            log.skip(phases, f"{NOT_REQUESTED}: --optimizer")
             continue
         if spent(context):
             log.skip(phases, CUT)
@@ -98,7 +99,7 @@ def run(context: Context) -> None:
 
 
 class _AotBackend:
-    """AOTAutograd over graphs that run as they are; notes each graph, and tells while a backward one runs."""
+    """AOTAutograd over graphs that run unchanged. It records each graph, and whether a backward one is running."""
 
     def __init__(self) -> None:
         self.graphs: list[tuple[str, str, int]] = []
@@ -135,7 +136,8 @@ def _operations(graph: torch.fx.GraphModule) -> int:
 
 
 def _graphs(context: Context, log: TrainingLog) -> None:
-    """Forward and backward graphs of each case under AOTAutograd, and whether their gradients are eager's."""
+    """Record forward and backward graphs of each case under AOTAutograd, and whether their gradients equal those of
+    eager."""
     graphs: list[Graph] = []
     sites: tuple[BreakSite, ...] = ()
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
@@ -163,14 +165,16 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             )
             if phase == "backward":
                 log.end(
-                    "forward", "pass", _summary(graphs + _named(context, backend, record, case), "forward")
+                    "forward",
+                    "pass",
+                    _summary(graphs + _named_graphs(context, backend, record, case), "forward"),
                 )
             why = f"AOTAutograd: {one_line(dynamo.inner_error(error), context.work.root)}"
             log.end(phase, "fail", why)
             if phase == "forward":
                 log.set("backward", "not_run", "the forward graphs failed")
             return
-        graphs += _named(context, backend, record, case)
+        graphs += _named_graphs(context, backend, record, case)
         met = narrate.break_sites(record, context.names, case.name)
         sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
         if actual.random and compare(expected.output, actual.output).difference:
@@ -209,13 +213,13 @@ def _by_aot(model: Any) -> Callable[..., Any]:
 
 
 def _at(site: BreakSite) -> str:
-    """Where and why; a break inside torch is named by the user's function under compilation."""
+    """Return where and why; a break inside torch is named by the user function that is compiled."""
     own = site.frames[0] if site.origin == "third_party" and site.frames else site
     return f"{own.symbol} ({own.path}:{own.line}): {site.reason}"
 
 
-def _named(context: Context, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
-    """The graphs with the code they were captured from, by their compile ids."""
+def _named_graphs(context: Context, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
+    """Return the graphs with the code from which they were captured, by their compile ids."""
     places = {frame.compile_id: frame.place for frame in record.compiled}
     found = []
     for compile_id, phase, ops in backend.graphs:
@@ -237,11 +241,11 @@ def _summary(graphs: Sequence[Graph], phase: str) -> str:
 def _counted_step(
     context: Context, model: Any, compiled: Callable[..., Any], case: Case, loss: Loss, backend: _AotBackend
 ) -> tuple[Trained, tuple[int, int]]:
-    """A step, and the ATen dispatches of its backward when it runs again: in all, and in graphs.
+    """Return a step, and the ATen dispatches of its backward when it runs again: in total, and in graphs.
 
-    The first time, AOTAutograd compiles it. Another forward would compile models again whose first call changes them.
-    The backward goes from what the loss is made of to the leaves: the loss's own backward and the accumulation into
-    `.grad` are left out, since neither is the model's.
+    The first time, AOTAutograd compiles it. Another forward would compile models again that change in their first
+    call. The backward runs from the inputs of the loss to the leaves: the loss's own backward and the accumulation
+    into `.grad` are left out, since neither is the model's.
     """
     counts = [0, 0]
 
@@ -252,9 +256,9 @@ def _counted_step(
     with dynamo.repeatable_backward():
         output, leaves, random = forward(context, compiled, case)
         tensors = loss.tensors(output)
-        # of an output that is made of another one too, what its loss alone gives: nothing of the model's graph is used up
+        # for an output that is computed from another one, the gradient of its own loss: the model's graph is not freed
         alone = [tensor.detach().requires_grad_() for tensor in tensors]
-        seeds = torch.autograd.grad(loss.of(alone), alone)
+        seeds = torch.autograd.grad(loss.combine(alone), alone)
         named = {f"parameter {name}": parameter for name, parameter in wanted_parameters(model).items()}
         wanted = named | leaves
         if not wanted:  # a step leaves no gradient that is the model's
@@ -262,7 +266,7 @@ def _counted_step(
         given = tensors, list(wanted.values()), seeds
         for leaf in wanted.values():
             leaf.grad = None
-        # The backward of a training step: one that is asked for these leaves alone leaves out nodes that raise.
+        # The backward of a training step: one that is requested only for these leaves omits nodes that raise.
         torch.autograd.backward(tensors, seeds, retain_graph=True)
         gradients = {name: leaf.grad for name, leaf in wanted.items()}
         with dispatch.DispatchMode(seen):
@@ -272,7 +276,8 @@ def _counted_step(
 
 
 def _optimizer(context: Context, log: TrainingLog) -> None:
-    """`AdamW.step` compiled alone: its graphs and breaks, what later steps compile again, whether it is eager's."""
+    """Observe `AdamW.step` compiled alone: its graphs and breaks, recompilations in later steps, and whether it agrees
+    with eager."""
     case = context.cases[0]
     model = context.build()
     if not wanted_parameters(model):
@@ -310,7 +315,9 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     # Compiled code computes with the number of the step as a tensor: less precise, but within torch's own tolerance.
     is_close = not by_tolerance(expected, actual)
     agreement = EQUAL if is_close else judge(context, expected, actual, Calls(run, cases=(case,)))
-    log.add(optimizer_sites=_apart(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again)))
+    log.add(
+        optimizer_sites=_name_own_sites(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again))
+    )
     detail = (
         f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
     )
@@ -338,12 +345,13 @@ def _parameters(model: nn.Module) -> Outcome:
 
 
 def _adamw(model: nn.Module) -> torch.optim.Optimizer:
-    """The grouped implementation, which torch takes by itself on a GPU: one graph of few operations everywhere."""
+    """Return AdamW with the grouped implementation, which torch chooses by itself on a GPU: one graph of few operations
+    everywhere."""
     return torch.optim.AdamW(list(wanted_parameters(model).values()), lr=LEARNING_RATE, foreach=True)
 
 
 def train_step(model: Any, loss: Loss, optimizer: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """The step that is compiled whole."""
+    """The step that is compiled as a whole."""
     optimizer.zero_grad()
     output = model(*args, **kwargs)
     value = loss(output)
@@ -353,7 +361,7 @@ def train_step(model: Any, loss: Loss, optimizer: Any, *args: Any, **kwargs: Any
 
 
 def _whole_step(context: Context, log: TrainingLog) -> None:
-    """Where one compiled function that holds the whole step breaks, the breaks of the model itself left out."""
+    """Observe breaks of one compiled function that holds the whole step, without the breaks of the model itself."""
     case = context.cases[0]
     loss = context.eager_steps[0].loss
     dynamo.reset()
@@ -376,15 +384,15 @@ def _whole_step(context: Context, log: TrainingLog) -> None:
         return
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
     found = narrate.break_sites(record, context.names, case.name)
-    sites = _apart([site for site in found if (site.path, site.line) not in known])
+    sites = _name_own_sites([site for site in found if (site.path, site.line) not in known])
     graphs = sum(frame.ops > 0 for frame in record.compiled)
     log.add(step_sites=sites)
     detail = f"{counted(graphs, 'graph')}, {counted(len(sites), 'break site')} beyond the model's own"
     log.end("step", "pass", f"as one compiled function {detail}")
 
 
-def _apart(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
-    """The sites; those in tcready's own step are named by their statement there."""
+def _name_own_sites(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
+    """Return the sites; those in tcready's own step are named by their statement there."""
     lines, first = inspect.getsourcelines(train_step)
     own = inspect.getsourcefile(train_step) or train_step.__code__.co_filename
     found = []

@@ -1,5 +1,4 @@
-"""Every private name of torch that the worker uses.
+"""All uses of private names of torch in the worker.
 
-No other folder uses one; a test checks that. `differences` is the one table of what differs between versions of
-torch.
+A test checks that no other folder uses one. `differences` is the only table of differences between versions of torch.
 """

@@ -1,4 +1,4 @@
-"""Where the seconds of compiling went, and what the caches had, by torch's own count."""
+"""Read from torch's own counters where the compile time went, and what the caches contained."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch._dynamo import utils as dynamo_utils
 
 
 def begin() -> None:
-    """Count anew."""
+    """Reset the counters."""
     dynamo_utils.set_compilation_metrics_limit(METRICS)
     dynamo_utils.clear_compilation_metrics()
     dynamo_utils.counters.clear()
 
 
 def phases(kernels: str) -> tuple[tuple[str, float], ...]:
-    """Seconds since `begin`, each phase without those that it contains; that of kernels under the name `kernels`.
+    """Return seconds since `begin`, each phase without those that it contains; those of kernels under the name `kernels`.
 
     Empty for a torch that does not count them.
     """
@@ -25,19 +25,20 @@ def phases(kernels: str) -> tuple[tuple[str, float], ...]:
 
 
 def graphs() -> int:
-    """Distinct graphs that Dynamo gave to a backend since `begin`."""
+    """Return the number of distinct graphs that Dynamo passed to a backend since `begin`."""
     return int(dynamo_utils.counters["stats"]["unique_graphs"])
 
 
 def breaks() -> int:
-    """Distinct reasons of graph breaks since `begin`."""
+    """Return the number of distinct reasons of graph breaks since `begin`."""
     return len(dynamo_utils.counters["graph_break"])
 
 
 def cache_counts() -> tuple[int, int]:
-    """Graphs that the caches had since `begin`, and those that they had not.
+    """Return the numbers of graphs that were in the caches since `begin`, and of those that were not.
 
-    The cache of AOTAutograd is asked first, and that of Inductor if it has nothing, or for what it only refers to.
+    The cache of AOTAutograd is checked first, and that of Inductor if it has nothing, or for parts to which it only
+    refers.
     """
     found = [
         (counter[f"{name}_cache_hit"], counter[f"{name}_cache_miss"])
@@ -50,12 +51,12 @@ def cache_counts() -> tuple[int, int]:
 
 
 def has_artifacts() -> bool:
-    """Whether what was compiled can be carried to another machine as one file."""
+    """Return whether compiled code can be transferred to another machine as one file."""
     return hasattr(torch.compiler, "save_cache_artifacts")
 
 
 def saved_artifacts() -> bytes | None:
-    """What was compiled in this process, None if nothing can be carried."""
+    """Return the code that this process compiled; None if nothing can be transferred."""
     found = torch.compiler.save_cache_artifacts()
     return None if found is None else bytes(found[0])
 

@@ -1,7 +1,7 @@
-"""The one table of what is not the same in every version of torch that the worker runs under.
+"""The only table of differences between the versions of torch that the worker supports.
 
-A name of torch is looked for, not a version compared: nightlies and vendors' builds carry what they carry. Nothing
-else in the worker asks whether torch has a name.
+Names of torch are looked up instead of comparing versions, because nightlies and vendors' builds contain different
+ones. Nothing else in the worker checks whether torch has a name.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Name = Literal[
 
 @dataclass(frozen=True)
 class Difference:
-    """A name that some versions lack: the module it is in, and its path there."""
+    """A name that some versions lack: its module, and its path there."""
 
     name: Name
     module: str
     path: str
     since: str
-    """The first version that was seen to have it; empty where that was not looked for."""
+    """The first version that was seen to have it; empty if that was not checked."""
     without: str
-    """What is done in its place."""
+    """The replacement in versions without it."""
 
 
 DIFFERENCES = (
@@ -117,7 +117,7 @@ _BY_NAME = {row.name: row for row in DIFFERENCES}
 
 @functools.cache
 def has(name: Name) -> bool:
-    """Whether this torch has it. Loads the module that it is in."""
+    """Return whether this torch has it. Loads its module."""
     row = _BY_NAME[name]
     try:
         value: Any = importlib.import_module(row.module)
@@ -129,7 +129,7 @@ def has(name: Name) -> bool:
 
 
 def those_of(owner: Any, names: Iterable[str]) -> dict[str, Any]:
-    """The values of those names that `owner` has: settings come and go."""
+    """Return the values of those names that `owner` has: settings are added and removed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some say that they are deprecated: who asked for them is tcready
+        warnings.simplefilter("ignore")  # some are deprecated, but tcready itself requests them
         return {name: getattr(owner, name) for name in names if hasattr(owner, name)}

@@ -1,4 +1,4 @@
-"""Modes that see every ATen dispatch beside Dynamo, and the frames behind one."""
+"""Dispatch modes that see every ATen dispatch but do not affect Dynamo, and the frames behind a dispatch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ TORCH_NAMESPACES = frozenset(
     "mkldnn_prepacked onednn onnx onnx_symbolic prim prims profiler quantization quantized quantized_decomposed "
     "rngprims sparse static_runtime streams symm_mem".split()
 )
-"""Of torch 2.13, by `torch._C._dispatch_get_all_op_names`, before and after Inductor was loaded."""
+"""For torch 2.13, from `torch._C._dispatch_get_all_op_names`, before and after Inductor was loaded."""
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
-    """Calls `seen` once per ATen dispatch, also beside Dynamo; what it gives is called behind the dispatch.
+    """Calls `seen` once per ATen dispatch, without affecting Dynamo; the function that it returns is called after the
+    dispatch.
 
-    Dynamo skips every frame under a mode whose `ignore_compile_internals` says False.
+    Dynamo skips every frame under a mode with an `ignore_compile_internals` that returns False.
     """
 
     supports_higher_order_operators = True
@@ -51,9 +52,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
-    """Calls `seen` with each operator that is not torch's own, its arguments, and what calls it.
+    """Calls `seen` with each operator that is not torch's own, its arguments, and a function that calls it.
 
-    `seen(operator, args, kwargs, call)` answers for `call()`: it gives the operator's result.
+    `seen(operator, args, kwargs, call)` replaces `call()`: it returns the operator's result.
     """
 
     supports_higher_order_operators = True
@@ -75,13 +76,13 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def unseen() -> contextlib.AbstractContextManager[Any]:
-    """What is dispatched inside is seen by no mode: tcready's own work is not counted as the model's."""
+    """Hide dispatches in the context from all modes: tcready's own work is not counted as the model's."""
     found: contextlib.AbstractContextManager[Any] = _disable_current_modes()
     return found
 
 
 def graph_node_stack(frame: types.FrameType) -> str | None:
-    """The user's stack, as text, of the graph node that this frame runs; None where it runs none."""
+    """Return the user's stack, as text, of the graph node that this frame runs; None if it runs none."""
     if not isinstance(frame.f_locals.get("self"), torch.fx.Interpreter):
         return None
     node = frame.f_locals.get("n")
@@ -89,7 +90,7 @@ def graph_node_stack(frame: types.FrameType) -> str | None:
 
 
 def calling_frames() -> Iterator[types.FrameType]:
-    """Python frames outside of torch, innermost first, from the caller's caller on."""
+    """Yield Python frames outside of torch, innermost first, from the caller's caller on."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         yield frame
@@ -97,11 +98,11 @@ def calling_frames() -> Iterator[types.FrameType]:
 
 
 class WideningMode(TorchDispatchMode):  # type: ignore[misc]
-    """Operations that name one of the `narrow` dtypes compute in `wide` instead; None: they stay as they are.
+    """Makes operations that name one of the `narrow` dtypes compute in `wide` instead; None: they are not changed.
 
-    A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes that
-    operations gave. `casts` counts those that named a narrow one more precise than `own`, the dtype of the model. `ran`
-    counts the operations on floating tensors by name, and by whether one of these is more precise than `own`.
+    A model in float64 that casts to float32 for its softmax computes that in float64, too. `found` has the dtypes of
+    operation results. `casts` counts those that named a narrow one more precise than `own`, the dtype of the model.
+    `ran` counts the operations on floating tensors by name, and by whether one of these is more precise than `own`.
     """
 
     supports_higher_order_operators = True

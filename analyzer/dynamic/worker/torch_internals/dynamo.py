@@ -1,4 +1,4 @@
-"""Dynamo's state and settings, what the author compiled, and AOTAutograd."""
+"""Access Dynamo's state and settings, the author's compiled functions, and AOTAutograd."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tcready.schema.proof import setting_of
 from torch._dynamo import utils as dynamo_utils
 
 CUDA_NOT_INITIALIZED = 3
-"""What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
+"""The result of the driver's cuInit in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
 EVENTS = ("TorchDynamo Cache Lookup", "Pregraph bytecode")
-"""What Dynamo does in a call of compiled code before its graphs run, as the profiler names it."""
+"""Names in the profiler of Dynamo's work in a call of compiled code before its graphs run."""
 WRAPPED = "_orig_mod"
-"""The name under which a compiled module has the one that it was made of."""
+"""The attribute of a compiled module with the original one."""
 FSDP2 = os.path.join("torch", "distributed", "fsdp", "_fully_shard")
 
 
 def is_failure(error: str | None) -> bool:
-    """Whether an exception, by the name of its type, says that Dynamo could not compile."""
+    """Return whether an exception, by the name of its type, means that Dynamo could not compile."""
     kind = getattr(torch._dynamo.exc, error or "", None)
     return isinstance(kind, type) and issubclass(kind, torch._dynamo.exc.TorchDynamoException)
 
@@ -42,7 +42,8 @@ def reset() -> None:
 
 
 def forget_sizes() -> None:
-    """What compiles next knows no sizes of earlier calls: those make a size vary, whoever compiled the code then."""
+    """Make Dynamo forget sizes of earlier calls: otherwise these would make a size dynamic, whichever code was compiled
+    then."""
     if differences.has("sizes_seen"):
         from torch._dynamo import pgo
 
@@ -52,9 +53,10 @@ def forget_sizes() -> None:
 def loaded() -> None:
     """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled.
 
-    Nothing is compiled where torch was built for a GPU: Dynamo asks whether there is one, and a process that has asked
-    CUDA anything has no copies that could use it. (With torch 2.11 on an H100 that was so even where Python answered for
-    `torch.cuda` and `torch.accelerator`; copies of a process that had imported all, and compiled nothing, could use it.)
+    If torch was built for a GPU, nothing is compiled: Dynamo checks whether there is one, and a process that has
+    called CUDA cannot be forked into copies that use it. (With torch 2.11 on an H100 that was so even if Python
+    answered for `torch.cuda` and `torch.accelerator`; copies of a process that had imported everything, and compiled
+    nothing, could use it.)
     """
     if not any(getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu")):
         torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))
@@ -62,10 +64,10 @@ def loaded() -> None:
 
 
 def copies_lack_the_gpu() -> bool:
-    """Whether this is a copy (os.fork) of a process that had called CUDA, which a copy cannot use then.
+    """Return whether this is a copy (os.fork) of a process that had called CUDA, so that the copy cannot use it.
 
-    torch's own mark is not enough: `torch.accelerator.is_available()` calls CUDA and does not set it (seen with 2.11 on
-    an H200). So the driver is asked. Without a driver there is no GPU to lack, whatever the mark says.
+    torch's own mark is not sufficient: `torch.accelerator.is_available()` calls CUDA and does not set it (seen with
+    2.11 on an H200). So the driver is checked. Without a driver there is no GPU to lose, whatever the mark is.
     """
     try:
         answer = ctypes.CDLL("libcuda.so.1").cuInit(0)
@@ -76,12 +78,11 @@ def copies_lack_the_gpu() -> bool:
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """For a run in somebody else's process: Dynamo starts with nothing compiled, leaves nothing behind, and compiles
-    meanwhile even where a stance says otherwise. What was compiled before is compiled again at its next call.
-    """
+    """Isolate a run in a foreign process: Dynamo starts with nothing compiled, leaves nothing behind, and compiles
+    meanwhile even if a stance forbids it. Earlier compiled code is compiled again at its next call."""
     metrics = dynamo_utils._compilation_metrics
     counters = {name: dict(counter) for name, counter in dynamo_utils.counters.items()}
-    # Whoever listens to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
+    # Tools that listen to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
     trace = logs.structured()
     listeners = [handler for handler in trace.handlers if not type(handler).__module__.startswith("torch.")]
     for handler in listeners:
@@ -101,12 +102,13 @@ def apart() -> Iterator[None]:
 
 
 def is_compiled_module(value: Any) -> bool:
-    """Whether it is what `torch.compile` made of a module, which is its submodule `WRAPPED`."""
+    """Return whether a value is a module compiled by `torch.compile`, which has the original as its submodule
+    `WRAPPED`."""
     return isinstance(value, torch._dynamo.OptimizedModule)
 
 
 def uncompiled(value: Any) -> Any:
-    """The module or function inside what `torch.compile` made of one, else `value` itself."""
+    """Return the module or function inside the result of `torch.compile`; any other value unchanged."""
     if is_compiled_module(value):
         return getattr(value, WRAPPED)
     known = decided(value)
@@ -114,9 +116,10 @@ def uncompiled(value: Any) -> Any:
 
 
 def explaining(backend: Callable[..., Any]) -> Any:
-    """`backend` with what `torch._dynamo.explain` collects around it: its `output()` is explain's answer.
+    """Return `backend` wrapped in the collector of `torch._dynamo.explain`, which returns explain's answer from
+    `output()`.
 
-    One run is then both explain's and the recorded one; explain itself would compile everything once more.
+    One run then serves for explain and for the record; explain itself would compile everything once more.
     """
     from torch._dynamo.backends.debugging import ExplainWithBackend
 
@@ -124,7 +127,7 @@ def explaining(backend: Callable[..., Any]) -> Any:
 
 
 def flags() -> dict[str, Any]:
-    """The Dynamo settings that decide what breaks and what recompiles."""
+    """Return the Dynamo settings that decide what breaks and what recompiles."""
     names = (
         "recompile_limit",
         "accumulated_recompile_limit",
@@ -143,14 +146,14 @@ def flags() -> dict[str, Any]:
 
 
 SPEAKS = "reorderable_logging_functions"
-"""The setting by which compiled code prints when a graph has run."""
+"""The setting by which compiled code prints after a graph has run."""
 
 
 def set_flag(name: str) -> tuple[str, Any]:
-    """Sets one of Dynamo's settings to True, or to its number (`name=64`), or puts a function into it (`name=print`), for
-    the rest of the process; gives its name and what it was.
+    """Set one of Dynamo's settings to True, or to its number (`name=64`), or add a function to it (`name=print`), for
+    the rest of the process. Return its name and its previous value.
 
-    Raises AttributeError if it is none.
+    Raises AttributeError if there is no such setting.
     """
     of, value = setting_of(name)
     usual = getattr(torch._dynamo.config, of)
@@ -163,18 +166,19 @@ def set_flag(name: str) -> tuple[str, Any]:
 
 
 def settings(values: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    """Settings of Dynamo have these values meanwhile."""
+    """Set Dynamo's settings to these values within the context."""
     found: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(dict(values))
     return found
 
 
 def optimize_ddp() -> str:
-    """How Dynamo treats a graph below DistributedDataParallel: `ddp_optimizer` parts it along gradient buckets."""
+    """Return how Dynamo treats a graph below DistributedDataParallel: `ddp_optimizer` splits it along gradient
+    buckets."""
     return str(dynamo_utils.get_optimize_ddp_mode())
 
 
 def is_sharded(model: Any) -> bool:
-    """Whether FSDP2 has a module of the model; its package is not loaded for the question."""
+    """Return whether FSDP2 has a module of the model, without loading its package."""
     fsdp = sys.modules.get("torch.distributed.fsdp")
     kind = getattr(fsdp, "FSDPModule", None)
     return (
@@ -185,7 +189,7 @@ def is_sharded(model: Any) -> bool:
 
 
 def gathers_parameters(frames: Iterator[types.FrameType]) -> bool:
-    """Whether FSDP2's own code is among the calling frames: it gathers and frees parameters."""
+    """Return whether FSDP2's own code is among the calling frames: it gathers and frees parameters."""
     return any(FSDP2 in frame.f_code.co_filename for frame in frames)
 
 
@@ -193,11 +197,11 @@ def torch_folder() -> str:
     return str(os.path.dirname(torch.__file__))
 
 
-def shortened(path: str) -> str:
-    """A file as Dynamo's guards name it: without what it shares with torch's folder, and one character more.
+def shorten_path(path: str) -> str:
+    """A file as Dynamo's guards name it: without the common prefix with torch's folder, and without one more character.
 
-    As `torch.utils._traceback.shorten_filename` does: of a path that shares the root alone, `/tmp/a.py`, it leaves
-    `mp/a.py`.
+    As `torch.utils._traceback.shorten_filename` does: of a path that shares only the root, `/tmp/a.py`, `mp/a.py`
+    remains.
     """
     try:
         return path[len(os.path.commonpath([path, torch_folder()])) + 1 :]
@@ -214,7 +218,7 @@ class Decided:
 
 
 def decided(value: Any) -> Decided | None:
-    """What the author decided about a function, None where nothing."""
+    """Return the author's decision about a function; None if there is none."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
     if isinstance(value, type) or not callable(value):
@@ -233,7 +237,7 @@ def decided(value: Any) -> Decided | None:
 
 
 def compile_id() -> str | None:
-    """The id (`0/0`) of the compilation under way, None outside of one."""
+    """Return the id (`0/0`) of the current compilation; None outside of one."""
     found = torch._guards.CompileContext.current_compile_id()
     return None if found is None else str(found)
 
@@ -241,9 +245,9 @@ def compile_id() -> str | None:
 def aot_backend(
     forward: Callable[..., Any], backward: Callable[..., Any], inference: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A backend that has AOTAutograd split each graph; each compiler is given a graph and its example inputs.
+    """Return a backend that has AOTAutograd split each graph; each compiler gets a graph and its example inputs.
 
-    Raises ImportError where torch has it elsewhere. Loading it takes most of a second: only if it is asked for.
+    Raises ImportError if torch has it elsewhere. Loading it takes most of a second, so it is loaded only on request.
     """
     from torch._dynamo.backends.common import aot_autograd
 
@@ -251,7 +255,7 @@ def aot_backend(
 
 
 def repeatable_backward() -> contextlib.AbstractContextManager[Any]:
-    """What AOTAutograd compiles meanwhile keeps its saved tensors if a backward retains the graph."""
+    """Make AOTAutograd keep saved tensors in code compiled in the context if a backward retains the graph."""
     from torch._functorch import config
 
     found: contextlib.AbstractContextManager[Any] = config.patch(donated_buffer=False)
@@ -259,13 +263,13 @@ def repeatable_backward() -> contextlib.AbstractContextManager[Any]:
 
 
 def inner_error(error: BaseException) -> BaseException:
-    """What a backend raised, out of what Dynamo makes of it; its first line says nothing."""
+    """Return the exception of a backend from Dynamo's exception, which has no useful first line."""
     found = getattr(error, "inner_exception", None)
     return found if isinstance(found, BaseException) else error
 
 
 def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What AOTAutograd calls with one list of arguments."""
+    """Wrap a function for AOTAutograd, which calls it with one list of arguments."""
     from torch._functorch.aot_autograd import make_boxed_func
 
     return make_boxed_func(function)  # type: ignore[no-any-return]
@@ -275,7 +279,7 @@ def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
 def replacing_graphs(
     replace: Callable[[torch.fx.GraphModule, Callable[[], Callable[..., Any]]], Callable[..., Any]],
 ) -> Iterator[None]:
-    """Every graph that a `torch.compile` makes meanwhile, the author's inner ones too, is called through `replace`.
+    """Call every graph of a `torch.compile` in the context, also of the author's inner ones, through `replace`.
 
     `replace(graph, make)`: `make()` has the backend compile the graph; `graph` is a copy that no backend has changed.
     Every backend is called by `OutputGraph.call_user_compiler`.
@@ -296,10 +300,10 @@ def replacing_graphs(
 
 
 def mark_dynamic(tensor: torch.Tensor, dimension: int) -> None:
-    """Have Dynamo compile for every size of this dimension; it raises where the code makes a constant of it."""
+    """Make Dynamo compile for every size of this dimension; it raises if the code makes a constant of it."""
     torch._dynamo.mark_dynamic(tensor, dimension)
 
 
 def compiled_in_place(module: torch.nn.Module) -> bool:
-    """Whether `module.compile()` was called."""
+    """Return whether `module.compile()` was called."""
     return getattr(module, "_compiled_call_impl", None) is not None

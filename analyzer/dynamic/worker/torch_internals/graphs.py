@@ -1,4 +1,4 @@
-"""What Dynamo's graphs hold, as values: operations with their shapes and lines, and how DDPOptimizer parts them."""
+"""Describe Dynamo's graphs as values: operations with their shapes and lines, and how DDPOptimizer splits them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-HELD = re.compile(r"_(?:modules|parameters|buffers)\['([^']+)'\]")
-"""What a parameter is reached by, in the name of its source: `L['self']._modules['net']._parameters['weight']`."""
+MEMBER_ACCESS = re.compile(r"_(?:modules|parameters|buffers)\['([^']+)'\]")
+"""A member access in the source of a parameter: `L['self']._modules['net']._parameters['weight']`."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,13 @@ class Operation:
 
     name: str
     shapes: str
-    """Of what it gives: `float32[2, 8]`."""
+    """The shapes of its results: `float32[2, 8]`."""
     stack: str
     """The traceback of the user's code behind it, as text; empty if the graph has none."""
     collective: bool
     inputs: tuple[int, ...] = ()
-    """The operations that it takes, by their places among these; the graph's names are those of the user's variables."""
+    """The operations that it takes as inputs, by their index in this list; the names in the graph are those of the
+    user's variables."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,22 @@ class Bucket:
     """Bytes of its parameters."""
     parameters: tuple[str, ...]
     stack: str
-    """Of its first operation that has one."""
+    """The stack of its first operation that has one."""
 
 
 @contextlib.contextmanager
 def graphs_seen(seen: Callable[[tuple[Operation, ...]], None]) -> Iterator[None]:
-    """Tells the operations of every graph that a `torch.compile` gives to its backend meanwhile, in order."""
+    """Report the operations of every graph that a `torch.compile` passes to its backend in the context, in order."""
     with _every_graph(lambda graph: seen(operations(graph))):
         yield
 
 
 @contextlib.contextmanager
 def squeezes_seen(seen: Callable[[str], None]) -> Iterator[None]:
-    """Tells of each `squeeze` of a size that data decides, in the graphs that are compiled meanwhile.
+    """Report each `squeeze` of a size that depends on data, in the graphs that are compiled in the context.
 
-    Dynamo takes such a size for not one and keeps the dimension, without a guard; eager code drops it where it is one
-    (measured with torch 2.11 and 2.13: `x.nonzero().squeeze()` with `capture_dynamic_output_shape_ops`).
+    Dynamo assumes that such a size is not one and keeps the dimension, without a guard; eager code drops it if it is
+    one (measured with torch 2.11 and 2.13: `x.nonzero().squeeze()` with `capture_dynamic_output_shape_ops`).
     """
 
     def look(graph: torch.fx.GraphModule) -> None:
@@ -65,7 +66,7 @@ def squeezes_seen(seen: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _every_graph(seen: Callable[[torch.fx.GraphModule], None]) -> Iterator[None]:
-    """Every backend is called by `OutputGraph.call_user_compiler`."""
+    """Report every graph: every backend is called by `OutputGraph.call_user_compiler`."""
     from torch._dynamo.output_graph import OutputGraph
 
     call_user_compiler = OutputGraph.call_user_compiler
@@ -95,7 +96,7 @@ def _squeezes_unknown(node: torch.fx.Node) -> bool:
 
 
 def operations(graph: torch.fx.GraphModule) -> tuple[Operation, ...]:
-    """The calls of a graph in order; what it is given is left out: of a sharded parameter each rank has another part."""
+    """Return the calls of a graph in order, without its inputs: of a sharded parameter each rank has another part."""
     calls = {
         node: place
         for place, node in enumerate(each for each in graph.graph.nodes if each.op.startswith("call_"))
@@ -115,17 +116,19 @@ def operations(graph: torch.fx.GraphModule) -> tuple[Operation, ...]:
 
 @contextlib.contextmanager
 def ddp_splits(seen: Callable[[tuple[Bucket, ...]], None]) -> Iterator[None]:
-    """Tells, for each graph that DDPOptimizer compiles meanwhile, its parts in the order of the forward.
+    """Report, for each graph that DDPOptimizer compiles in the context, its parts in the order of the forward.
 
-    It keeps its buckets on itself "for testing and debugging" once it has parted a graph, and nowhere else: the
-    `ddp_graphs` log says the same as a table for people.
+    It stores its buckets "for testing and debugging" after splitting a graph, and nowhere else: the `ddp_graphs` log
+    has the same as a table for people.
     """
     from torch._dynamo.backends.distributed import DDPOptimizer
 
     compile_fn = DDPOptimizer.compile_fn
 
     def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        names = {str(node.target): _held_as(node) for node in graph.graph.nodes if node.op == "placeholder"}
+        names = {
+            str(node.target): _parameter_name(node) for node in graph.graph.nodes if node.op == "placeholder"
+        }
         try:
             return compile_fn(self, graph, *args, **kwargs)
         finally:
@@ -141,17 +144,18 @@ def ddp_splits(seen: Callable[[tuple[Bucket, ...]], None]) -> Iterator[None]:
 
 
 def _bucket(bucket: Any, names: dict[str, str]) -> Bucket:
-    """It fills from the end of the graph: its nodes come last first. Graphs take parameters in the order of their use."""
+    """Convert a bucket. It is filled from the end of the graph, so its nodes are in reverse order. Graphs take
+    parameters in the order of their use."""
     parameters = tuple(shown for name, shown in names.items() if name in bucket.params)
     stack = next((text for node in reversed(bucket.nodes) if (text := _stack(node))), "")
     return Bucket(int(bucket.size), parameters, stack)
 
 
-def _held_as(node: torch.fx.Node) -> str:
-    """The dotted name of the parameter that an input of a graph is; of anything else the input's own name."""
+def _parameter_name(node: torch.fx.Node) -> str:
+    """Return the dotted name of the parameter that is this input of a graph; for anything else the input's own name."""
     source = getattr(node.meta.get("grapharg"), "source", None)
     name = getattr(source, "name", "")
-    parts = HELD.findall(str(name() if callable(name) else name))
+    parts = MEMBER_ACCESS.findall(str(name() if callable(name) else name))
     return ".".join(parts) or str(node.target)
 
 
@@ -169,7 +173,7 @@ def _stack(node: torch.fx.Node) -> str:
 
 
 def _shapes(value: Any) -> str:
-    """`float32[2, 8]`, `(float32[2], int64[2])`; the type's name of what is no tensor."""
+    """Format shapes as `float32[2, 8]`, `(float32[2], int64[2])`; for anything but tensors the name of the type."""
     if isinstance(value, torch.Tensor):
         sizes = ", ".join(map(str, value.shape))
         return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"

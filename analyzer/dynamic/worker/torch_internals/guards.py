@@ -1,4 +1,5 @@
-"""The guards of a compiled frame: all that fail, where Dynamo's own check stops at the first; and what each costs."""
+"""Read the guards of a compiled frame: all that fail, while Dynamo's own check stops at the first; and the cost of
+each."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tcready.dynamic.worker.torch_internals import differences
 RELATIONAL = frozenset(
     {"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"}
 )
-"""Guards over several values: each keeps count between its calls, so it cannot be asked alone."""
+"""Guards over several values: each counts between its calls, so it cannot be checked alone."""
 LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 """A local of the guarded frame; Dynamo's own reasons name it without this."""
 
@@ -24,11 +25,11 @@ LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 IN_PYTHON = frozenset({"LAMBDA_GUARD"})
 """Kinds that call a Python function; the others are checked in C++."""
 TIMED = 200
-"""Calls of a guard that are timed together."""
+"""The number of calls of a guard that are timed together."""
 LONGEST = 80
 """The maximum length of the text of a guard."""
 MOST_NAMED = 3
-"""Guards that are named as the most expensive ones."""
+"""The number of guards that are named as the most expensive ones."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class GuardCosts:
 
     number: int
     in_python: int
-    """Those that call a Python function."""
+    """The number of guards that call a Python function."""
     expensive: tuple[tuple[str, float], ...]
     """The most expensive ones, each with its text and the seconds that it takes beyond the cheapest."""
     changing_floats: int
@@ -49,7 +50,7 @@ def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
     none, or this torch does not show them. It has to be called in the modes (such as no_grad) of a compiled call."""
     if not differences.has("cache_entries"):
         return None
-    with contextlib.suppress(Exception):  # what is private may be otherwise: a bench does not fail for it
+    with contextlib.suppress(Exception):  # private names may change: a bench does not fail because of them
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
         managers = [entry.guard_manager for entry in entries]
         managers = [each for each in managers if getattr(each, "root", None) and each.global_scope]
@@ -67,7 +68,7 @@ def _scopes(manager: Any, values: dict[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def _value_of(node: Any, root: Any, known: dict[str, Any], scope: dict[str, Any]) -> Any:
-    """The value that the guards of a node check. Raises what evaluating its source raises."""
+    """Return the value that the guards of a node check. Raises what evaluating its source raises."""
     return scope["L"] if node is root else eval(node.get_source(), known, scope)  # noqa: S307
 
 
@@ -76,7 +77,7 @@ def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardC
     known, scope = _scopes(manager, values)
     number = in_python = 0
     found: list[tuple[str, float]] = []
-    every = [(node, guard) for node, _ in _guarded(root, ()) for guard in node.get_leaf_guards()]
+    every = [(node, guard) for node, _ in _iter_guarded(root, ()) for guard in node.get_leaf_guards()]
     for node, guard in [*every, *((root, guard) for guard in root.get_epilogue_lambda_guards())]:
         kind = type(guard).__name__
         number += 1
@@ -93,9 +94,9 @@ def _costs(manager: Any, values: dict[str, Any], changing_floats: int) -> GuardC
 
 
 def _changing_floats(manager: Any, values: dict[str, Any]) -> Iterator[str]:
-    """Yield the sources of floats of which only the type is guarded."""
+    """Yield the sources of floats with only a guard of their type."""
     known, scope = _scopes(manager, values)
-    for node, _ in _guarded(manager.root, ()):
+    for node, _ in _iter_guarded(manager.root, ()):
         kinds = {type(guard).__name__ for guard in node.get_leaf_guards()}
         if "TYPE_MATCH" in kinds and "EQUALS_MATCH" not in kinds:
             with contextlib.suppress(Exception):  # the value does not exist outside the check
@@ -114,7 +115,7 @@ def _seconds_of(guard: Any, value: Any) -> float:
 
 
 def _text_of(guard: Any) -> str:
-    """What the guard checks, with the line of the source that it comes from behind a `#`."""
+    """Return the text of the check, with its source line after a `#`."""
     parts = [str(part) for part in guard.verbose_code_parts()]
     text, hash_sign, line = (parts[0] if parts else type(guard).__name__).partition("  # ")
     text = LOCAL.sub(r"\1", " ".join(text.split()))
@@ -124,44 +125,43 @@ def _text_of(guard: Any) -> str:
 
 
 def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
-    """The reasons that Dynamo logged, and behind each those of all other guards of its entry that fail as well.
+    """Return the reasons that Dynamo logged, each followed by those of all other guards of its entry that fail as well.
 
-    The entries' guards are asked once more, after the conversion: it runs nothing of the frame, so the locals
-    are those of the check. A reason of one guard is spelled as Dynamo spells it, with the source line it guards
-    behind a `#`.
+    The entries' guards are checked once more, after the conversion: it runs nothing of the frame, so the locals are those
+    of the check. The reason of one guard has the format of Dynamo, with the source line that it guards after a `#`.
     """
     if not differences.has("cache_entries"):
         return reasons
-    # Nothing here may end the user's run: where what is private is otherwise, Dynamo's own reasons stand.
+    # Nothing here may end the user's run: if private names changed, Dynamo's own reasons are used.
     with contextlib.suppress(Exception):
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(frame.f_code)
         managers = {str(entry.compile_id): entry.guard_manager for entry in entries}
         by_text: dict[str, str] = {}
         for reason in reasons:
             name, _, first = reason.partition(": ")
-            by_text.setdefault(_spelled(reason), reason)
-            for text in _failing(managers[name], frame.f_locals) if name in managers else ():
+            by_text.setdefault(_without_source_line(reason), reason)
+            for text in _failing_guards(managers[name], frame.f_locals) if name in managers else ():
                 other = f"{name}: {text}"
                 # Of two that say the same, the one that names its source line.
-                named = "\n" not in first and _spelled(other) == _spelled(reason)
-                if named or _spelled(other) not in by_text:
-                    by_text[_spelled(other)] = other
+                named = "\n" not in first and _without_source_line(other) == _without_source_line(reason)
+                if named or _without_source_line(other) not in by_text:
+                    by_text[_without_source_line(other)] = other
         return tuple(by_text.values())
     return reasons
 
 
-def _spelled(reason: str) -> str:
-    """A reason without the source line behind it."""
+def _without_source_line(reason: str) -> str:
+    """Return a reason without the source line after it."""
     return re.split(r"\s{2,}#", reason.split("\n")[0])[0].strip()
 
 
-def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
-    """Every guard of one entry that fails for the locals `values`, in one line each."""
+def _failing_guards(manager: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Return every guard of one entry that fails for the locals `values`, in one line each."""
     root = getattr(manager, "root", None)
     if root is None or manager.global_scope is None:  # an entry that was invalidated
         return
     known, scope = _scopes(manager, values)
-    for node, path in _guarded(root, ()):
+    for node, path in _iter_guarded(root, ()):
         for guard in node.get_leaf_guards():
             kind = type(guard).__name__
             if kind in RELATIONAL:
@@ -178,26 +178,26 @@ def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
                 yield from _words(guard, "", root, (), known, scope)
 
 
-def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Every node of a tree of guards, with the sources of the nodes down to it."""
+def _iter_guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yield every node of a tree of guards, with the sources of the nodes down to it."""
     path = (*above, node.get_source())
     yield node, path
     if hasattr(node, "get_key_value_managers"):
         for pair in node.get_key_value_managers().values():
             for child in pair:
                 if child is not None:
-                    yield from _guarded(child, path)
+                    yield from _iter_guarded(child, path)
     for child in node.get_child_managers():
-        yield from _guarded(child, path)
+        yield from _iter_guarded(child, path)
 
 
 def _words(
     guard: Any, kind: str, root: Any, path: tuple[str, ...], known: dict[str, Any], scope: dict[str, Any]
 ) -> Iterator[str]:
-    """What one failed guard says, a line for each part of it that fails."""
+    """Yield the text of a failed guard, a line for each part of it that fails."""
     parts = [str(part) for part in guard.verbose_code_parts()]
     if kind == "TENSOR_MATCH" and parts:
-        # Its own text is the whole check; which property differs, a check of this branch alone tells.
+        # Its own text is the whole check; only a check of this branch shows which property differs.
         branch = root.clone_manager(lambda node: node.get_source() in path)
         found = branch.check_verbose(scope["L"])
         comment = re.search(r"\s{2}# .*$", parts[0], re.DOTALL)
@@ -210,7 +210,7 @@ def _words(
 
 
 def _holds(part: str, known: dict[str, Any], scope: dict[str, Any]) -> bool:
-    """Whether one part of a guard holds, evaluated as Dynamo does it for its own log."""
+    """Return whether one part of a guard holds, evaluated as Dynamo does it for its own log."""
     try:
         return eval(part, known, scope) is not False  # noqa: S307
     except Exception:

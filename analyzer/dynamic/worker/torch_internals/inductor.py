@@ -1,4 +1,4 @@
-"""What Inductor compiles, and where it keeps that."""
+"""Record what Inductor compiles, and set where it stores files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch._dynamo import utils as dynamo_utils
 
 @dataclass
 class InductorRecord:
-    """What Inductor did while `inductor_recording` was on."""
+    """The actions of Inductor within `inductor_recording`."""
 
     kernels: int = 0
     extern_calls: int = 0
@@ -28,13 +28,13 @@ class InductorRecord:
     cache_hits: int = 0
     cache_misses: int = 0
     cudagraphs: int = 0
-    """CUDA graphs recorded."""
+    """The number of recorded CUDA graphs."""
     skips: list[str] = field(default_factory=list)
-    """Why CUDA graphs were skipped, as logged; each may end in the stack of the operation behind it."""
+    """Logged reasons for skipping CUDA graphs; each may end in the stack of the operation behind it."""
 
 
 METRICS = 1_000_000
-"""Rows of metrics that torch keeps; by default the last 64."""
+"""The number of rows of metrics that torch stores; by default the last 64."""
 COUNTED = {
     "extern_calls": "extern_calls",
     "cache_hits": "fxgraph_cache_hit",
@@ -48,7 +48,7 @@ CUDAGRAPH_LOGGERS = (
     "torch._inductor.scheduler",
 )
 UNCAPTURED_NODE, UNCAPTURED_STACK = "    %s: %s", "         %s"
-"""Formats of the scheduler's lines on an operation that it keeps out of CUDA graphs, and on that one's stack."""
+"""Formats of the scheduler's log lines for an operation that it excludes from CUDA graphs, and for its stack."""
 
 
 class _CudaGraphs(logging.Handler):
@@ -70,9 +70,9 @@ class _CudaGraphs(logging.Handler):
 
 @contextlib.contextmanager
 def inductor_recording(record: InductorRecord) -> Iterator[None]:
-    """Write into `record` what Inductor compiles meanwhile.
+    """Write into `record` what Inductor compiles in the context.
 
-    Fallbacks stand in no log with their names: `FallbackKernel.create`, through which each goes, is wrapped.
+    No log names fallbacks, so `FallbackKernel.create`, through which each goes, is wrapped.
     """
     from torch._inductor import ir, metrics
 
@@ -106,7 +106,7 @@ def inductor_recording(record: InductorRecord) -> Iterator[None]:
 
 @contextlib.contextmanager
 def inductor_cache(folder: str) -> Iterator[None]:
-    """Have Inductor and Triton keep what they make of models in `folder`; none of their worker processes is left behind.
+    """Make Inductor and Triton store files of models in `folder`, and leave none of their worker processes behind.
 
     Precompiled headers stay in the folder that torch sets at import, and serve later processes as well.
     """
@@ -114,7 +114,7 @@ def inductor_cache(folder: str) -> Iterator[None]:
     from torch._inductor.utils import clear_caches
 
     values = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
-    # Where it is set, Inductor downloads a compiler if there is none.
+    # If it is set, Inductor downloads a compiler if there is none.
     values_before = {name: os.environ.pop(name, None) for name in (*values, "TORCH_INDUCTOR_INSTALL_GXX")}
     os.environ.update(values)
     clear_caches()
@@ -140,7 +140,7 @@ def choose_vector_instructions() -> None:
 
 
 def forget_compiled() -> None:
-    """Only the files of the cache are left of what Dynamo and Inductor compiled."""
+    """Drop everything that Dynamo and Inductor compiled, except the files of the cache."""
     from torch._inductor.utils import clear_caches
 
     torch._dynamo.reset()
@@ -148,7 +148,7 @@ def forget_compiled() -> None:
 
 
 def cpp_compiler() -> str | None:
-    """The C++ compiler that Inductor would call, None where there is none."""
+    """Return the C++ compiler that Inductor would call; None if there is none."""
     from torch._inductor import cpp_builder
 
     try:
@@ -164,7 +164,7 @@ def has_triton_package() -> bool:
 
 
 def eager_random() -> contextlib.AbstractContextManager[Any]:
-    """Inductor draws the random numbers that eager code draws, at the price of a fallback for each."""
+    """Make Inductor draw the random numbers that eager code draws, at the price of a fallback for each."""
     from torch._inductor import config
 
     found: contextlib.AbstractContextManager[Any] = config.patch(fallback_random=True)
@@ -172,7 +172,7 @@ def eager_random() -> contextlib.AbstractContextManager[Any]:
 
 
 def kernels_in_profiles() -> contextlib.AbstractContextManager[Any]:
-    """What is compiled for the CPU meanwhile names its kernels to the profiler."""
+    """Make code compiled for the CPU in the context pass the names of its kernels to the profiler."""
     from torch._inductor import config
 
     found: contextlib.AbstractContextManager[Any] = config.patch({"cpp.enable_kernel_profile": True})
@@ -180,12 +180,13 @@ def kernels_in_profiles() -> contextlib.AbstractContextManager[Any]:
 
 
 def is_kernel_name(name: str) -> bool:
-    """Whether the profiler means a compiled kernel of the CPU by it (`graph_0_cpp_fused_add_0`)."""
+    """Return whether a name in a profile is that of a compiled kernel of the CPU (`graph_0_cpp_fused_add_0`)."""
     return "cpp_fused" in name or (name.startswith("graph_") and "cpp_" in name)
 
 
 def changed_settings() -> tuple[tuple[str, str], ...]:
-    """Settings of Inductor that are not what they are by default, as texts; empty if this torch does not tell."""
+    """Return settings of Inductor that differ from their defaults, as texts; empty if this torch does not provide
+    them."""
     from torch._inductor import config
 
     if not differences.has("setting_is_default"):

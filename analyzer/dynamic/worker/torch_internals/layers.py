@@ -1,8 +1,8 @@
-"""Classes that layers of torch have in common, which torch names for itself alone."""
+"""Base classes of torch's layers that have only private names."""
 
 from torch import nn
 
 CONVOLUTION = nn.modules.conv._ConvNd
-"""Convolutions of every number of dimensions, transposed ones too."""
+"""Convolutions of every number of dimensions, also transposed ones."""
 BATCH_NORM = nn.modules.batchnorm._NormBase
 """Batch and instance norms of every number of dimensions."""

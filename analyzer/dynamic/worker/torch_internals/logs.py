@@ -1,4 +1,4 @@
-"""Listening to torch's own logs, which are given back as they were."""
+"""Listen to torch's own logs, and restore them afterwards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 
 @contextlib.contextmanager
 def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> Iterator[None]:
-    """Whatever was switched off: a package that configures logging when it is imported (`dictConfig`, by default)
-    disables all loggers there are, and `logging.disable` those of the whole process. No break would be told.
-    """
+    """Enable a logger that was switched off: a package that configures logging at import (`dictConfig`, by default)
+    disables all existing loggers, and `logging.disable` those of the whole process. Otherwise no break would be
+    recorded."""
     own, propagate, disabled = logger.level, logger.propagate, logger.disabled
     around = vars(logger).get("isEnabledFor")  # of who listens already
     logger.addHandler(handler)
     logger.disabled = False
-    # On this logger alone: what others have to say stays as the process wants it.
+    # Only on this logger: the settings of others do not change.
     logger.isEnabledFor = lambda level: level >= logger.getEffectiveLevel()  # type: ignore[method-assign]
     if quiet:
         logger.setLevel(logging.DEBUG)
@@ -36,12 +36,12 @@ def listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) -> 
 
 
 def structured() -> logging.Logger:
-    """The logger of Dynamo's structured trace."""
+    """Return the logger of Dynamo's structured trace."""
     found: logging.Logger = torch._logging._internal.trace_log
     return found
 
 
 def artifact(module: str, name: str) -> logging.Logger:
-    """The logger of one artifact (`graph_breaks`) of one module of torch."""
+    """Return the logger of one artifact (`graph_breaks`) of one module of torch."""
     found: logging.Logger = torch._logging.getArtifactLogger(module, name)
     return found

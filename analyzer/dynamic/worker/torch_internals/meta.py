@@ -1,4 +1,5 @@
-"""Calls on the device `meta`: what reads values is given stand-ins, and Dynamo traces tensors that are made there."""
+"""Make calls on the device `meta`: code that reads values gets placeholders, and Dynamo traces tensors that are created
+there."""
 
 from __future__ import annotations
 
@@ -17,23 +18,23 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SMALL = 2**20
-"""Elements up to which memory is allocated for a stand-in."""
+"""The number of elements up to which memory is allocated for a placeholder."""
 Scalar = bool | int | float | complex
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One stand-in: what was asked for, and what was given in its place."""
+    """One placeholder: the value that was read, and its replacement."""
 
     what: str
     value: str
 
 
 class StandInMode(TorchDispatchMode):  # type: ignore[misc]
-    """Answers the operators that read values of tensors on `meta`, and those that have no kernel there.
+    """Replaces the operators that read values of tensors on `meta`, and those that have no kernel there.
 
-    `number(what, plain)` gives the number or truth value that a tensor is read as, `plain` being the default of its
-    dtype; `note(taken)` is called with every other stand-in.
+    `number(what, plain)` returns the number or truth value as which a tensor is read; `plain` is the default of its
+    dtype. `note(taken)` is called with every other placeholder.
     """
 
     supports_higher_order_operators = True
@@ -54,10 +55,10 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)  # Dynamo's own fake tensors have rules of their own
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self._higher_order(func, args, kwargs)
-        given = self.known.given(func, args, kwargs)
+        given = self.known.known_arguments(func, args, kwargs)
         answer = _ANSWERS.get(func)
         if answer is not None and _on_meta(args) and not (func is _ATEN.copy_.default and args[0].is_meta):
-            computed = self.known.computed(func, given) if given is not None else None
+            computed = self.known.compute_on_cpu(func, given) if given is not None else None
             if computed is None:
                 return answer(self, func, args, kwargs)
             if func is _ATEN.copy_.default or (func is _ATEN._to_copy.default and not _stays(kwargs)):
@@ -65,7 +66,7 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             return moved_to_meta(computed.value)
         result = self._run(func, args, kwargs)
         if given is not None:
-            self.known.keep(result, func, given)
+            self.known.store(result, func, given)
         return result
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -77,30 +78,30 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
             return self._without_kernel(func, args, kwargs)
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The operators inside are answered as well."""
+        """Handle the operators inside of a higher-order one as well."""
         name = getattr(func, "__name__", "")
         if name == "invoke_subgraph":
             with self:
                 return args[0](*args[2:])
         if name == "cond" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
-            known = self.known.of(args[0])
+            known = self.known.value_of(args[0])
             taken = known.item() if known is not None else self.number("the condition of torch.cond", False)
             with self:
                 return (args[1] if taken else args[2])(*args[3])
         return func(*args, **kwargs)
 
     def _on_cpu(self, tensor: torch.Tensor) -> torch.Tensor:
-        known = self.known.of(tensor) if tensor.is_meta else None
+        known = self.known.value_of(tensor) if tensor.is_meta else None
         return made_up(tensor) if known is None else known.clone()
 
     def _without_kernel(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The results of the CPU kernel for known or made-up values, without their values; of large arguments, or where
-        that raises, results like the first tensor argument."""
+        """Return the results of the CPU kernel for known or generated values, without their values; for large
+        arguments, or if that raises, results like the first tensor argument."""
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         what = f"the result of {func.name()}, which has no kernel on meta,"
         if sum(tensor.numel() for tensor in tensors) <= SMALL:
             with contextlib.suppress(Exception):
-                known = [self.known.of(tensor) for tensor in tensors if tensor.is_meta]
+                known = [self.known.value_of(tensor) for tensor in tensors if tensor.is_meta]
                 given, named = pytree.tree_map_only(torch.Tensor, self._on_cpu, (args, kwargs))
                 result = func(*given, **named)
                 if None in known:
@@ -115,7 +116,7 @@ class StandInMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def made_up(tensor: torch.Tensor) -> torch.Tensor:
-    """Zeros on the CPU in place of a tensor on `meta`; any other tensor itself."""
+    """Return zeros on the CPU in place of a tensor on `meta`; any other tensor unchanged."""
     return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
 
 
@@ -124,7 +125,7 @@ def _on_meta(values: Any) -> bool:
 
 
 def plain_value(dtype: torch.dtype) -> Scalar:
-    """What a value of that dtype is taken as."""
+    """Return the default value for that dtype."""
     if dtype == torch.bool:
         return False
     if dtype.is_complex:
@@ -133,7 +134,7 @@ def plain_value(dtype: torch.dtype) -> Scalar:
 
 
 def _part(count: int) -> int:
-    """How many of `count` elements are taken to be selected."""
+    """Return how many of `count` elements are assumed to be selected."""
     return max(count // 2, min(count, 1))
 
 
@@ -155,7 +156,7 @@ def _nonzero(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> torch.Te
 
 def _selected(mode: StandInMode, mask: torch.Tensor) -> int:
     """The number of elements that a mask selects; assumed if the values of the mask are unknown."""
-    known = mode.known.of(mask) if mask.is_meta else mask
+    known = mode.known.value_of(mask) if mask.is_meta else mask
     if known is not None:
         return int(known.count_nonzero())
     whole = mask.numel()
@@ -171,7 +172,7 @@ def _masked_select(mode: StandInMode, _func: Any, args: Any, _kwargs: Any) -> to
 
 
 def _index(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
-    """A mask among the indices stands for as many indices as it has dimensions."""
+    """Replace a mask among the indices by as many indices as it has dimensions."""
     indices: list[Any] = []
     for index in args[1]:
         if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
@@ -183,7 +184,7 @@ def _index(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _unique(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
-    """Half of the values are taken to be distinct; along a dimension half of its slices."""
+    """Assume that half of the values are distinct; along a dimension, half of its slices."""
     x = args[0]
     sizes: tuple[int, ...]
     dimension = _argument(func, args, kwargs, "dim")
@@ -229,7 +230,7 @@ def _to_cpu(mode: StandInMode, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _stays(kwargs: Any) -> bool:
-    """Whether a copy with these arguments is on `meta`."""
+    """Return whether a copy with these arguments is on `meta`."""
     device = kwargs.get("device")
     return device is None or torch.device(device).type == "meta"
 
@@ -260,7 +261,8 @@ _ANSWERS: dict[Any, Callable[[StandInMode, Any, Any, Any], Any]] = {
 
 @contextlib.contextmanager
 def tensors_of_meta() -> Iterator[None]:
-    """Meanwhile tensors on `meta` can be read, formatted and passed by address, and Dynamo traces `torch.tensor` there.
+    """Make tensors on `meta` readable, printable and addressable in the context, and make Dynamo trace `torch.tensor`
+    there.
 
     `torch.tensor(..., device="meta")` takes a shortcut past the dispatcher (torch 2.13), so that the fake tensors of
     Dynamo refuse its result.
@@ -268,7 +270,7 @@ def tensors_of_meta() -> Iterator[None]:
     tensor = torch.Tensor
     numpy, formatted, address = tensor.numpy, tensor.__format__, tensor.data_ptr
     run_node = torch._dynamo.utils.run_node
-    kept: list[torch.Tensor] = []
+    allocated: list[torch.Tensor] = []
 
     @functools.wraps(numpy)
     def numpy_of(self: torch.Tensor, *, force: bool = False) -> Any:
@@ -286,8 +288,8 @@ def tensors_of_meta() -> Iterator[None]:
             return int(address(self))
         if self.numel() > SMALL:
             raise RuntimeError("a tensor on the device meta has no address")
-        kept.append(made_up(self))
-        return int(address(kept[-1]))
+        allocated.append(made_up(self))
+        return int(address(allocated[-1]))
 
     def run_and_convert(*args: Any, **kwargs: Any) -> Any:
         result = run_node(*args, **kwargs)

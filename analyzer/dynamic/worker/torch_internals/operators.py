@@ -1,4 +1,4 @@
-"""How an operator is registered."""
+"""Query how an operator is registered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradOther", "Co
 
 
 def operator_name(operator: Any) -> str:
-    """`mylib::gate`, with the overload where there is more than the default one."""
+    """Return a name such as `mylib::gate`, with the overload if there is more than the default one."""
     return str(operator.name())
 
 
@@ -20,7 +20,8 @@ def operator_schema(operator: Any) -> str:
 
 
 def operator_signature(operator: Any) -> str:
-    """The parameters of a fake kernel for an operator: torch leaves out what equals its default when it calls one."""
+    """Return the parameters of a fake kernel for an operator: torch leaves out arguments that equal their default when
+    it calls one."""
     parts: list[str] = []
     for argument in operator._schema.arguments:
         if argument.kwarg_only and "*" not in parts:
@@ -31,7 +32,8 @@ def operator_signature(operator: Any) -> str:
 
 
 def operator_defaults(operator: Any) -> dict[str, Any]:
-    """What the parameters that have a default have: torch leaves out what equals it when it calls an operator."""
+    """Return the defaults of the parameters that have one: torch leaves out arguments that equal them when it calls an
+    operator."""
     return {a.name: a.default_value for a in operator._schema.arguments if a.has_default_value()}
 
 
@@ -40,7 +42,7 @@ def operator_arguments(operator: Any) -> tuple[str, ...]:
 
 
 def has_fake_kernel(operator: Any) -> bool:
-    """Whether Dynamo can learn the shape of an operator's result without running it."""
+    """Return whether Dynamo can derive the shape of an operator's result without running it."""
     from torch._library import utils
 
     if differences.has("fake_kernel_check"):
@@ -55,7 +57,8 @@ def has_fake_kernel(operator: Any) -> bool:
 
 
 def fake_result(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
-    """What an operator is told to give, worked out without data; None if it is no such operator, or nothing tells."""
+    """Return the result that the fake kernel of an operator predicts without data; None if this is no such operator, or
+    if it has none."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -70,14 +73,14 @@ def fake_result(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return None
 
 
-def tells_of_aliases(operator: Any) -> bool:
-    """Whether its schema says that it gives, or writes to, memory of what it is given."""
+def declares_aliases(operator: Any) -> bool:
+    """Return whether the schema declares that the operator returns, or writes to, memory of its arguments."""
     schema = operator._schema
     return any(each.alias_info is not None for each in (*schema.arguments, *schema.returns))
 
 
 def has_autograd(operator: Any) -> bool:
-    """Whether a gradient flows through an operator: a formula is registered, not only the key."""
+    """Return whether a gradient flows through an operator: a formula is registered, not only the key."""
     from torch._library import custom_ops
 
     definition = custom_ops._maybe_get_opdef(operator._name)

@@ -1,4 +1,4 @@
-"""What executing a user's line of `torch.compile` needs: another backend under it, and everything put back after it."""
+"""Execute a user's line of `torch.compile` with another backend, and restore everything after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch._dynamo
 from tcready.dynamic.worker.torch_internals import differences
 
 compile_callable = torch.compile
-"""`torch.compile` as it was before any of the user's code ran."""
+"""`torch.compile` as it was before any user code ran."""
 CODE_MAY_SET = (
     "allow_unspec_int_on_nn_module",
     "capture_scalar_outputs",
@@ -23,22 +23,22 @@ CODE_MAY_SET = (
 )
 """The settings of Dynamo that lines of a plan set."""
 MARK = "__marked_compile_region_config__"
-"""What `torch.compiler.nested_compile_region` leaves on a function."""
+"""The attribute that `torch.compiler.nested_compile_region` leaves on a function."""
 
 
-def executed(code: str, model: Any, backend: Any | None, *, isolated: bool = False) -> Any:
-    """Run lines of a plan over `model` and `torch`; what they leave as `model`.
+def execute(code: str, model: Any, backend: Any | None, *, isolated: bool = False) -> Any:
+    """Run lines of a plan with `model` and `torch`; return the `model` that they leave.
 
-    `backend` takes the place of the default one, so that the lines run as they are printed; None: Inductor, as printed.
-    `isolated`: what they compile shares no limit of recompilations with what others compile of the same code, if this
-    torch knows that. Raises what the lines raise.
+    `backend` replaces the default one, so that the lines run as they are printed; None: Inductor, as printed.
+    `isolated`: their compiled code shares no limit of recompilations with other compilations of the same code, if
+    this torch supports that. Raises what the lines raise.
     """
     names = {"model": model, "torch": torch}
     defaults: dict[str, Any] = {} if backend is None else {"backend": backend}
     if isolated and isolates_recompiles():
         defaults["isolate_recompiles"] = True
     with _compiling_with(defaults) if defaults else contextlib.nullcontext():
-        exec(compile(code, "<plan>", "exec"), names)  # noqa: S102  it is our own code: that is what is proved
+        exec(compile(code, "<plan>", "exec"), names)  # noqa: S102  it is our own code, and it is proved by running it
     return names["model"]
 
 
@@ -59,20 +59,20 @@ def _compiling_with(defaults: Mapping[str, Any]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Beside:
-    """What lines of a plan may change beside their model: Dynamo's settings, forwards of classes, functions among the
-    globals of these, and marks on them."""
+    """State beside the model that lines of a plan may change: Dynamo's settings, forwards of classes, functions among
+    the globals of these, and marks on them."""
 
     settings: Mapping[str, Any]
     functions: tuple[tuple[dict[str, Any], str, Any], ...]
-    """Each with the globals it stands in, and its name there."""
+    """Each with the globals that hold it, and its name there."""
     forwards: tuple[tuple[type, Any], ...]
-    """None where a class has no forward of its own."""
+    """None if a class has no forward of its own."""
     marks: tuple[tuple[Any, Any], ...]
-    """Forwards with what `nested_compile_region` left on them, None where nothing."""
+    """Forwards with the mark of `nested_compile_region`; None if there is none."""
 
     @classmethod
     def of(cls, classes: Iterable[type]) -> Beside:
-        """As it is now."""
+        """Return the current state."""
         known = set(classes)
         scopes = {
             id(scope): scope
@@ -98,7 +98,7 @@ class Beside:
         )
 
     def now(self) -> Beside:
-        """The same places as they are now."""
+        """Return the current state of the same places."""
         return Beside(
             differences.those_of(torch._dynamo.config, self.settings),
             tuple((scope, name, scope.get(name)) for scope, name, _ in self.functions),
@@ -107,7 +107,7 @@ class Beside:
         )
 
     def put(self) -> None:
-        """Make it so again."""
+        """Restore this state."""
         for name, value in self.settings.items():
             if getattr(torch._dynamo.config, name) != value:
                 setattr(torch._dynamo.config, name, value)
@@ -123,7 +123,7 @@ class Beside:
                 vars(function)[MARK] = mark
 
     def differs(self, other: Beside) -> bool:
-        """Whether anything is another object or value; `other` is of the same places."""
+        """Return whether anything is another object or value; `other` is of the same places."""
         return (
             self.settings != other.settings
             or any(
@@ -138,8 +138,8 @@ class Beside:
 
 @contextlib.contextmanager
 def restored(classes: Iterable[type]) -> Iterator[None]:
-    """Dynamo's settings, the forwards of `classes` and the functions among their globals are as before afterwards: other
-    placements are tried next."""
+    """Restore Dynamo's settings, the forwards of `classes` and the functions among their globals afterwards, because
+    other placements are tried next."""
     before = Beside.of(classes)
     try:
         yield
@@ -148,17 +148,17 @@ def restored(classes: Iterable[type]) -> Iterator[None]:
 
 
 def takes_dynamic_shapes() -> bool:
-    """Whether `torch.compile` takes a specification of the sizes that vary: from 2.14 on."""
+    """Return whether `torch.compile` accepts a specification of the sizes that vary: from 2.14 on."""
     return "dynamic_shapes" in inspect.signature(compile_callable).parameters
 
 
 def isolates_recompiles() -> bool:
-    """Whether `torch.compile` can keep the limit of recompilations apart for each time it is called."""
+    """Return whether `torch.compile` can have a separate limit of recompilations for each time it is called."""
     return "isolate_recompiles" in inspect.signature(compile_callable).parameters
 
 
 def refusing_breaks() -> contextlib.AbstractContextManager[Any]:
-    """A graph break raises meanwhile. Unlike `fullgraph=True` it captures no more than by default."""
+    """Make graph breaks raise in the context. Unlike `fullgraph=True` this captures no more than by default."""
     found: contextlib.AbstractContextManager[Any] = (
         torch._dynamo.error_on_graph_break(True)
         if differences.has("error_on_graph_break")
@@ -172,18 +172,18 @@ def has_nested_regions() -> bool:
 
 
 def takes_recompile_limit() -> bool:
-    """Whether `torch.compile` takes a limit of its own."""
+    """Return whether `torch.compile` accepts a limit of its own."""
     return "recompile_limit" in inspect.signature(torch.compile).parameters
 
 
 def stance(name: str) -> contextlib.AbstractContextManager[Any]:
-    """`torch.compiler.set_stance` for a while."""
+    """Use `torch.compiler.set_stance` in the context."""
     found: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance(name)
     return found
 
 
 def address_of(tensor: torch.Tensor) -> int | None:
-    """Where the memory of a tensor begins; None if it has none of its own, as a sparse or an empty one."""
+    """Return the address of the memory of a tensor; None if it has none of its own, like a sparse or an empty one."""
     try:
         return int(tensor.untyped_storage().data_ptr()) or None
     except (RuntimeError, NotImplementedError):
@@ -191,7 +191,7 @@ def address_of(tensor: torch.Tensor) -> int | None:
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Bytes of the memory that a tensor or a view of it keeps; 0 if it has none of its own."""
+    """Return the bytes of the memory that a tensor or a view of it keeps alive; 0 if it has none of its own."""
     try:
         return int(tensor.untyped_storage().nbytes())
     except (RuntimeError, NotImplementedError):
@@ -199,7 +199,7 @@ def memory_of(tensor: torch.Tensor) -> int:
 
 
 def writes(tensor: torch.Tensor) -> int:
-    """How often the memory of a tensor was written to, through it or a view of it."""
+    """Return how often the memory of a tensor was written to, through it or a view of it."""
     try:
         return int(tensor._version)
     except RuntimeError:  # tensors of inference mode do not count
@@ -208,7 +208,7 @@ def writes(tensor: torch.Tensor) -> int:
 
 @contextlib.contextmanager
 def logs_as_before() -> Iterator[None]:
-    """What `torch._logging.set_logs` switched on is off again afterwards, and is written nowhere meanwhile."""
+    """Switch off afterwards what `torch._logging.set_logs` switched on, and write none of it in the context."""
     handlers = {name: [*logging.getLogger(name).handlers] for name in ("torch", "torch._dynamo")}
     try:
         yield

@@ -1,4 +1,4 @@
-"""Nested arguments and outputs as leaves: `torch.utils._pytree`, under the names that the worker uses."""
+"""Convert nested arguments and outputs to leaves: `torch.utils._pytree`, under the names that the worker uses."""
 
 from torch.utils._pytree import (
     SequenceKey,

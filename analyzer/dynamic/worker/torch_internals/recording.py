@@ -1,4 +1,4 @@
-"""The complete record of what Dynamo does with frames: breaks, frames given up, recompilations, lines traced."""
+"""The complete record of what Dynamo does with frames: breaks, frames that it gave up, recompilations, traced lines."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from torch._dynamo import bytecode_transformation, convert_frame, exc, symbolic_
 from torch._dynamo import utils as dynamo_utils
 
 UNITS = 8
-"""What one entry of a table of lines may stand for."""
+"""The number of code units that one entry of a table of lines may cover."""
 METRICS = 1_000_000
-"""Rows of metrics that torch keeps; by default the last 64."""
+"""The number of rows of metrics that torch stores; by default the last 64."""
 
 
 def _place(code: types.CodeType) -> Place:
@@ -42,8 +42,8 @@ def _place(code: types.CodeType) -> Place:
     return Place(code.co_filename, code.co_firstlineno, code.co_name, generator)
 
 
-def _inlined(tracer: Any) -> tuple[Place, ...]:
-    """The inlined functions down to the one that a tracer is in, outermost first."""
+def _inlined_places(tracer: Any) -> tuple[Place, ...]:
+    """Return the inlined functions down to the one that a tracer is in, outermost first."""
     found: list[Place] = []
     while tracer.parent is not None:
         found.insert(0, _place(tracer.f_code))
@@ -94,12 +94,12 @@ class _TracedLines(logging.Handler):
 
 @contextlib.contextmanager
 def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
-    """Write into `record` all that Dynamo does with frames meanwhile. Files are never written.
+    """Write into `record` everything that Dynamo does with frames in the context. Files are never written.
 
-    Breaks, recompiles and traced lines come from Dynamo's own logs. Which frame was given up on, and which
-    without a word, no log tells: for that `ConvertFrame.__call__`, through which every frame goes, is wrapped
-    for as long as this lasts. So is `log_graph_break`, whose tracer knows the inlined functions that a break splits.
-    `every_guard`: for each recompile ask every guard of the entries that failed.
+    Breaks, recompiles and traced lines come from Dynamo's own logs. No log says which frames were given up, and which
+    of them silently: for that `ConvertFrame.__call__`, through which every frame goes, is wrapped in the context. So
+    is `log_graph_break`, because its tracer knows the inlined functions that a break splits. `every_guard`: for each
+    recompile check every guard of the entries that failed.
     """
     structured = _Structured()
     convert = convert_frame.ConvertFrame.__call__
@@ -108,30 +108,34 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
     def logged(tracer: Any, *args: Any, **kwargs: Any) -> None:
         number = len(structured.breaks)
         log_break(tracer, *args, **kwargs)
-        structured.inlined[number] = _inlined(tracer)
+        structured.inlined[number] = _inlined_places(tracer)
 
     def watched(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         place = _place(frame.f_code)
         breaks, recompiles = len(structured.breaks), len(structured.recompiles)
         rows = len(dynamo_utils.get_compilation_metrics())
-        kept = False
+        compiled_code = False
         result = None
         try:
             result = convert(self, frame, *args, **kwargs)
-            kept = result.guarded_code is not None
+            compiled_code = result.guarded_code is not None
             return result
         finally:
             texts = structured.breaks[breaks:]
             record.breaks += [
-                BreakEvent(text, place, not kept, SKIP_REST in text, structured.inlined.get(number, ()))
+                BreakEvent(
+                    text, place, not compiled_code, SKIP_REST in text, structured.inlined.get(number, ())
+                )
                 for number, text in enumerate(texts, breaks)
             ]
             record.recompiles += [
-                RecompileEvent(place, every_guard_of(frame, reasons) if every_guard else reasons, kept)
+                RecompileEvent(
+                    place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code
+                )
                 for reasons in structured.recompiles[recompiles:]
             ]
             new_rows = dynamo_utils.get_compilation_metrics()[rows:]
-            if kept:
+            if compiled_code:
                 record.compiled += [_compiled(row, place) for row in new_rows]
             elif result is not None:
                 record.skips.append(_skip(place, result, new_rows[-1] if new_rows else None, bool(texts)))
@@ -162,11 +166,12 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
 
 
 def _line_table(writer: Callable[..., Any], first_line: int) -> tuple[list[int], Callable[[Any, int], None]]:
-    """A table of lines for code that Dynamo makes.
+    """Return a table of lines for code that Dynamo makes.
 
-    Torch's own (2.13) counts the step to another line once for each eight units of an instruction: a call of a method on
-    a line of its own is longer, and every line behind it in a resumed function was wrong. Given piece by piece, the
-    second and later ones take no step."""
+    Torch's own (2.13) counts the step to another line once for each eight units of an instruction: a call of a method
+    on a line of its own is longer, and every later line in a resumed function was wrong. If an instruction is passed
+    in pieces, the second and later ones have no step.
+    """
     table, update = writer(first_line)
 
     def whole(positions: Any, size: int) -> None:
@@ -177,9 +182,9 @@ def _line_table(writer: Callable[..., Any], first_line: int) -> tuple[list[int],
 
 
 def _without_resumed(stack: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
-    """Each function once, where it went on.
+    """Return each function once, where it continued.
 
-    Torch's own (2.13) takes a caller that has the same name for one that was resumed, and so loses most callers of a
+    Torch's own (2.13) confuses a caller of the same name with a resumed function, and so loses most callers of a
     `forward`: a break in a module of torch had no line of the user.
     """
     found = traceback.StackSummary()
@@ -208,7 +213,7 @@ def _skip(place: Place, result: Any, row: Any, logged: bool) -> SkipEvent:
 
 
 def break_id(gb_type: str) -> str | None:
-    """The id ("GB0170") of a kind of graph break, from the registry that ships with torch."""
+    """Return the id ("GB0170") of a kind of graph break, from the registry that ships with torch."""
     if not differences.has("break_ids"):
         return None
     try:

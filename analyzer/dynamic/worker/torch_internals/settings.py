@@ -1,4 +1,4 @@
-"""Settings of the whole process that lines of code may change, and that can be put back."""
+"""Settings of the whole process that lines of code may change, and that can be restored."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _cast(kind: str) -> Iterator[tuple[str, _Read, _Write]]:
 
 
 def _others() -> Iterator[tuple[str, _Read, _Write]]:
-    """Each with what reads and what writes it. The older name of a precision stands before the newer
-    ones, which it sets."""
+    """Return each with its reader and its writer. The older name of a precision precedes the newer ones, which it
+    sets."""
     yield "threads", torch.get_num_threads, torch.set_num_threads
     yield "grad mode", torch.is_grad_enabled, torch.set_grad_enabled
     yield "default dtype", torch.get_default_dtype, torch.set_default_dtype
@@ -67,7 +67,7 @@ def _others() -> Iterator[tuple[str, _Read, _Write]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """One that was changed."""
+    """A setting that was changed."""
 
     name: str
     write: _Write
@@ -77,8 +77,8 @@ class Setting:
 
 @contextlib.contextmanager
 def changed_meanwhile() -> Iterator[list[Setting]]:
-    """Settings are as before afterwards; what was changed meanwhile is in the list then. What this torch does not have,
-    or does not tell, is left out."""
+    """Restore settings afterwards; the yielded list then holds those that were changed. Settings that this torch lacks,
+    or cannot read, are left out."""
     configs = [(config, dict(config.get_config_copy())) for config in _configs()]
     others = [(name, read, write, _read(read)) for name, read, write in _others()]
     found: list[Setting] = []
@@ -105,12 +105,12 @@ def _read(read: _Read) -> tuple[bool, Any]:
 
 
 def put_before(settings: Iterable[Setting]) -> None:
-    """As it was."""
+    """Set each setting to its value before the change."""
     for setting in settings:
         setting.write(setting.before)
 
 
 def put_after(settings: Iterable[Setting]) -> None:
-    """As it was left."""
+    """Set each setting to its value after the change."""
     for setting in settings:
         setting.write(setting.after)

@@ -1,4 +1,4 @@
-"""Torch's structured trace, as `TORCH_TRACE` has it written, of what happens in between."""
+"""Write torch's structured trace, like `TORCH_TRACE`, of the code in a context."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tcready.dynamic.worker.torch_internals import logs
 
 @contextlib.contextmanager
 def traced_into(folder: str | None) -> Iterator[None]:
-    """Torch writes into a new file of `folder` what it compiles meanwhile; nothing if that is None.
+    """Make torch write what it compiles in the context into a new file of `folder`; nothing if that is None.
 
-    `TORCH_TRACE` itself holds for a whole process, in which a run compiles much else. Names of files are written once,
-    where they come first: torch is made to forget which it wrote, so that this file has them all.
+    `TORCH_TRACE` itself applies to a whole process, in which a run compiles much else. Names of files are written
+    once, at their first use: torch is made to forget which it wrote, so that this file has them all.
     """
     if folder is None:
         yield
