@@ -1,4 +1,4 @@
-"""Start workers, and read what they leave: a target to an Observation.
+"""Start workers, and make an Observation of what they leave.
 
 A worker is a process of its own, with limits of time and memory; `launch` watches it, and `fork_server` makes workers
 as copies of a process that has imported torch. `by_hand` is the standalone worker (`worker.pyz`), which starts itself

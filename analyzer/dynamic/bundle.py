@@ -1,4 +1,4 @@
-"""The worker as one file, to be run by any interpreter that has torch."""
+"""Pack the worker into one file, which any interpreter with torch can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker run by hand: `python worker.pyz --target model.py::Net -o observation.json`.
+"""The standalone worker: `python worker.pyz --target model.py::Net -o observation.json`.
 
 For a machine that has Python and torch and no tcready: the same launcher, from the same file, watches the run, so
 that a model that hangs, dies or eats the memory leaves an observation as well.

@@ -1,4 +1,4 @@
-"""Starts workers as copies of one process that has imported torch already."""
+"""Start workers as copies of one process that has imported torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests to a worker: run a target, try changes, measure. Each answer is complete, whatever the target does."""
+"""The requests to a worker: run a target, try changes, measure. An answer is complete, whatever the target does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run left behind, as an Observation: its stages, and where and why it ended before its end."""
+"""Make an Observation of what a run left: its stages, and where and why it ended early."""
 
 from __future__ import annotations
 

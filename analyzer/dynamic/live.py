@@ -1,4 +1,4 @@
-"""Runs the worker's phases on an object of this process: what the pytest plugin has, no file and no name."""
+"""Run stages of the worker on an object of this process, as for the pytest plugin."""
 
 from __future__ import annotations
 

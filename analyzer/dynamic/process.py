@@ -1,4 +1,4 @@
-"""One process of a worker: its start, its limits of time and memory, and its end with all processes that it started.
+"""Start a worker process, limit its time and memory, and end it with all processes that it started.
 
 What leaves its process group is found by a mark in its environment; only a process that both leaves the group and drops
 its environment gets away.

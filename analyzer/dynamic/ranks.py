@@ -1,4 +1,4 @@
-"""What the processes of one run left, put together: what each showed, and where their graphs differ.
+"""Combine the results of the processes of one run, and find where their graphs differ.
 
 The first one observes for all. What only another saw is added to its observation, and a rank that failed, hung or died
 fails the stage it was in: a run of several processes passes if all of them did.

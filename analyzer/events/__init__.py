@@ -1,4 +1,4 @@
-"""What Dynamo does with frames, as values (`record`), and in the terms of the schema (`narrate`).
+"""Dynamo's events for frames, as values (`record`), and in the terms of the schema (`narrate`).
 
 A worker records these events, and a trace of torch holds them. The package imports only the standard library and the
 schema, because it travels with the worker.

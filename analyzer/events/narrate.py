@@ -1,4 +1,4 @@
-"""From what Dynamo logged to values of the schema. Pure but for what a Naming reads of the sources that are named."""
+"""Convert Dynamo's events to values of the schema. Pure, except that a Naming reads the named sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dynamo did with frames, in order, as plain values."""
+"""The events of Dynamo for each frame, in order, as plain values."""
 
 from __future__ import annotations
 

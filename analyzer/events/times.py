@@ -1,4 +1,4 @@
-"""Where the seconds of compiling went, by the rows that torch keeps of each compilation."""
+"""The seconds of compiling by phase, from torch's metrics of each compilation."""
 
 from __future__ import annotations
 

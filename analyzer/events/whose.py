@@ -1,4 +1,4 @@
-"""Whose code a file is, as far as its path tells."""
+"""Decide from its path whether a file is the user's, a library's or torch's."""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ file, a name); `index` and `locate` find the sources; the engine interprets ever
 `forward` and emits facts; rules make claims of facts, and `judge` makes findings of claims. `break_effect` predicts
 what a break does to the functions around it.
 
-- The result of a unit depends only on the unit, the options and the files that were read. So units are analyzed in
-  any process, and cached: an entry is valid while every file that was opened has the same contents, and every module
-  that was looked for is found in the same place, or still missing. The key includes the sizes and times of tcready's
-  own sources. An option that decides results is a field of `ReadOptions`, and so part of the key; those of
-  `ReportOptions` filter later.
-- There are two parsers. `ast` reads everything reachable, fourteen times as fast as libcst. libcst reads only the
-  function around a finding whose rule suggests a change, so that the diff keeps every comment and space.
-- The files are layers, in the order that `tests/static/test_layers.py` lists: none imports one above it.
-- Facts about torch come from `tables/`, which `benchmarks/torch_tables.py` derives; nothing there is typed by hand.
+- The result of a unit depends only on the unit, the options and the files that were read. So units are analyzed in any
+process, and cached: an entry is valid while every file that was opened has the same contents, and every module that was
+looked for is found in the same place, or still missing. The key includes the sizes and times of tcready's own sources.
+An option that decides results is a field of `ReadOptions`, and so part of the key; those of `ReportOptions` filter
+later. - There are two parsers. `ast` reads everything reachable, fourteen times as fast as libcst. If the rule of a
+finding suggests a change, libcst reads only the function around it, so that the diff keeps every comment and space. -
+The files are layers, in the order that `tests/static/test_layers.py` lists: none imports one above it. - Facts about
+torch come from `tables/`, which `benchmarks/torch_tables.py` derives; nothing there is typed by hand.
 """

@@ -1,4 +1,4 @@
-"""What a unit names to what gets compiled, interpreted: the entries, and one interpretation of them over a program."""
+"""Interpret what a unit compiles: its entries, and one interpretation of them over a program."""
 
 from __future__ import annotations
 

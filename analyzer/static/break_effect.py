@@ -1,4 +1,4 @@
-"""What a break does to the functions around it: which Dynamo splits, which it runs eagerly as a whole.
+"""Predict the effect of a break on the functions around it: which Dynamo splits, which run eagerly.
 
 Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
 and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller

@@ -1,4 +1,4 @@
-"""What was found in a unit, kept on disk until something it depends on changes.
+"""Store the result of a unit on disk until something that it depends on changes.
 
 An entry is named after what was asked: the unit, the options, tcready's own code, the Python. It tells every file
 that was opened and every module that was looked for. It holds as long as each file has the contents it had, and

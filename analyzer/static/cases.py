@@ -1,4 +1,4 @@
-"""What the inputs that a file gives its model say of the call: read like any other source, nothing is run."""
+"""Read the inputs that a file gives its model from the source. Nothing is run."""
 
 from __future__ import annotations
 

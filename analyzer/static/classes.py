@@ -1,4 +1,4 @@
-"""Which models a module holds: named, not interpreted."""
+"""Find the names of the models in a module, without interpreting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands written around a suspect: its words and comments; and libcst's lossless tree of it, for a rewrite.
+"""The text around a suspect: its words and comments, and libcst's lossless tree of it for a rewrite.
 
 ast finds suspects fast in everything that is reachable. libcst, which takes fourteen times as long, and as long
 again to be loaded, reads what is to be written anew: only the function around a suspect whose rule suggests a

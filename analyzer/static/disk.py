@@ -1,4 +1,4 @@
-"""What one process has seen of the disk: the contents of files, and where modules stand. Each is asked once."""
+"""A view of the disk for one process: the contents of files and the locations of modules, each read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documentation says of the types of parameters, in the three styles that it is written in."""
+"""Read the types of parameters from docstrings, in their three common styles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant who named a target that is not there."""
+"""Suggest similar names for a target that does not exist."""
 
 from __future__ import annotations
 

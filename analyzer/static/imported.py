@@ -1,4 +1,4 @@
-"""What a module imports, read off its text: nothing is parsed, and nothing imported."""
+"""Find the modules that a module imports from its text, without parsing or importing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is where: modules, classes, functions, imports, found without executing anything.
+"""Find modules, classes, functions and imports without executing anything.
 
 A Program reads a module the first time something asks for it and never twice.
 """

@@ -1,4 +1,4 @@
-"""Facts and rules to claims, claims to findings. How sure a finding is, is decided here alone."""
+"""Turn facts into claims and claims into findings. Only this module decides the confidence of a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the source of a dotted module name stands, found without importing anything.
+"""Find the source of a dotted module name without importing anything.
 
 `importlib.util.find_spec` would import parents; this walks path segments, `.pth` files and the mappings of
 editable installs.

@@ -1,4 +1,4 @@
-"""A notebook as one program: its code cells in order, with what only IPython understands left out.
+"""Read a notebook as one program: its code cells in order, without syntax that only IPython knows.
 
 Lines stay where they are: what is left out becomes `pass`, or an empty line. Columns are those of the code that runs:
 the indent of a whole cell and prompts are no part of it.

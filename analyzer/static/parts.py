@@ -1,4 +1,4 @@
-"""What was found in each unit, and how the parts make one StaticResult. Plain values, no syntax."""
+"""The results of units, and how they combine to one StaticResult. Plain values, no syntax."""
 
 from __future__ import annotations
 

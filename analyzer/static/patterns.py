@@ -1,4 +1,4 @@
-"""Globs of files, read as ruff reads them.
+"""Match globs of files like ruff.
 
 `*` and `?` match across folders, `**/` stands for any number of folders, `{a,b}` for either, `[ab]` for one of a
 set. A glob is relative to the working folder; one without a slash is the name of a file or folder anywhere.

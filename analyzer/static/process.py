@@ -1,4 +1,4 @@
-"""What reading asks of Python itself: its settings, which all threads of a process share, and room for its frames.
+"""Settings of the Python process while reading, which all its threads share, and memory for its frames.
 
 The settings are the process's, not ours, so who changes them has to be counted for the whole process: the first reading
 sets them, the last one puts them back, and none takes them away from another.

@@ -1,4 +1,4 @@
-"""What the files that are read set of Dynamo: `torch._dynamo.config.capture_scalar_outputs = True` and its kind.
+"""Find settings of Dynamo in the sources, such as `torch._dynamo.config.capture_scalar_outputs = True`.
 
 What runs before the model is compiled counts: statements of a module, the functions that these call, and the constructors
 of the model and its parts. Each setting holds for the whole process, so one file of those that are read decides for all.

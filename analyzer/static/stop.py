@@ -1,4 +1,4 @@
-"""How a reading that nobody waits for any more comes to an end before it is done."""
+"""Cancel a reading that is no longer needed."""
 
 from __future__ import annotations
 

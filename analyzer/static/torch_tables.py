@@ -1,4 +1,4 @@
-"""What a version of torch does with each name, read from the tables that `benchmarks/torch_tables.py` derived from it.
+"""What a version of torch does with each name, from the tables of `benchmarks/torch_tables.py`.
 
 `load` gives the tables of one version as a value; whoever asks often keeps it. A table is unpacked when it is first
 asked. A name that no table has is answered with None: nothing is known of it.

@@ -1,4 +1,4 @@
-"""The module hierarchy below an entry, as the source tells it."""
+"""The module hierarchy below an entry, as the source shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user names, parted into units: each file, and each name in a file or module, is judged by itself.
+"""Split targets into units, which are analyzed separately: each file, and each name in a file or module.
 
 What is told of a unit does not depend on the units beside it, so that it can be worked out in any process and
 kept in the cache.

@@ -1,4 +1,4 @@
-"""Claims that Dynamo does not come by, as an earlier break has ended its trace.
+"""Find claims that Dynamo does not reach, because an earlier break ended its trace.
 
 A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
 in that function; what it calls from there is compiled by itself.

@@ -1,4 +1,4 @@
-"""The seconds that the stages behind capture share, where the caller gave them a budget."""
+"""The seconds that the stages after capture share, if the caller set a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of a library that was named, or that an expression gives: built with random weights, with its inputs."""
+"""Build a model of a library, given by name or expression, with random weights and inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling a model, eager or compiled: every call of a run goes through here."""
+"""Call a model, eager or compiled. Every call of a run uses this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's line behind an operator that is dispatched, in eager code or inside a graph."""
+"""Find the user's line that called an operator, in eager code or inside a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One set of inputs, and the error that says in one line why a stage failed."""
+"""One set of inputs, and the error that gives the reason of a failed stage in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one compiled call showed, joined to the observation."""
+"""Add the events of one compiled call to the observation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run knows: what was asked for, what its stages made, and what they add up to. Torch is not loaded for it."""
+"""The state of a run: the request, and the results of its stages. Does not load torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From counted dispatches to the shares that are reported."""
+"""Compute the reported shares from counted dispatches."""
 
 from __future__ import annotations
 

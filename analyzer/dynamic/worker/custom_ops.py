@@ -1,4 +1,4 @@
-"""Operators that are not torch's own, seen as they are dispatched; and what torch.compile lacks of each.
+"""Find dispatched operators that are not part of torch, and what they lack for torch.compile.
 
 They are seen in eager code and inside graphs.
 """

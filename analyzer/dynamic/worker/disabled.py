@@ -1,4 +1,4 @@
-"""The whole model with the functions that break kept out of it by `torch.compiler.disable`."""
+"""Try the whole model with the functions that break excluded by `torch.compiler.disable`."""
 
 from __future__ import annotations
 

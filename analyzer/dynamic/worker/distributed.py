@@ -1,4 +1,4 @@
-"""A run over several processes: what one of the ranks that `torch.distributed.run` started has to do.
+"""The part of a run over several processes that one rank of `torch.distributed.run` executes.
 
 Every rank climbs the same stages and makes the same calls, so that the collectives of the model meet. The first one
 observes for all; the launcher reads what the others leave, and compares the graphs that each wrote down.

@@ -1,4 +1,4 @@
-"""What a call gives and what it leaves in the model and in its arguments, as one outcome."""
+"""Collect the outputs of a call, and its effects on the model and the arguments, as one outcome."""
 
 from __future__ import annotations
 

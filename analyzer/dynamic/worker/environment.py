@@ -1,4 +1,4 @@
-"""What the run runs on: versions, hardware, the device."""
+"""Describe the environment of a run: versions, hardware, the device."""
 
 from __future__ import annotations
 

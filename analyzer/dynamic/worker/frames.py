@@ -1,4 +1,4 @@
-"""Which code is the user's, and what it is called."""
+"""Find out which code is the user's, and name it."""
 
 from __future__ import annotations
 

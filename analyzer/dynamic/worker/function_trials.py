@@ -1,4 +1,5 @@
-"""Functions and methods proved: those that run much, outside of proved modules, compiled where the model calls them."""
+"""Prove functions and methods: compile those with many operations outside of proved modules, where the model calls
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training step, eager against compiled: gradients and buffers."""
+"""Compare gradients and buffers of one training step, eager and compiled."""
 
 from __future__ import annotations
 

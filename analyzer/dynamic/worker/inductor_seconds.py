@@ -1,4 +1,4 @@
-"""How long placements take to compile with Inductor, and what warm calls of several take beside each other."""
+"""Time placements with Inductor: how long they take to compile, and their warm calls in turn."""
 
 from __future__ import annotations
 

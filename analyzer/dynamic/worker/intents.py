@@ -1,4 +1,4 @@
-"""What the author decided about compiling: code that is compiled already, code that is kept out."""
+"""Find code that its author already compiles, or excludes from compiling."""
 
 from __future__ import annotations
 

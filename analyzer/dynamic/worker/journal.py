@@ -1,4 +1,4 @@
-"""What was established so far, written after every stage, so that a crash or a hang leaves it behind."""
+"""Write the results so far after every stage, so that they survive a crash or a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that modules get in a real eager forward: their inputs, outputs and random state, to be made again alone."""
+"""Record the calls of modules in an eager forward (inputs, outputs, random state) to repeat them alone."""
 
 from __future__ import annotations
 

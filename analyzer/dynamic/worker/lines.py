@@ -1,4 +1,4 @@
-"""Which user lines run: `sys.monitoring` where there is one (3.12 on), `sys.settrace` before."""
+"""Record which user lines run: with `sys.monitoring` (from Python 3.12 on), otherwise with `sys.settrace`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observes an object of this very process: some steps of the pipeline, on copies, with the process left as it was."""
+"""Observe an object of this process: run some stages on copies, and restore the process."""
 
 from __future__ import annotations
 

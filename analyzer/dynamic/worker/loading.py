@@ -1,4 +1,4 @@
-"""Finding, importing and building what is to be run, and its inputs."""
+"""Find, import and build the target and its inputs."""
 
 from __future__ import annotations
 

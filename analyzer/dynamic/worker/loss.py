@@ -1,4 +1,4 @@
-"""What a training step goes down on: the output's own loss, or one that is made of the output."""
+"""Choose the loss of a training step: the output's own, or one that is computed from the output."""
 
 from __future__ import annotations
 

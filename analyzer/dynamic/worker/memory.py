@@ -1,4 +1,4 @@
-"""How much memory a model needs, and how much a device has."""
+"""Estimate the memory that a model needs, and read how much a device has."""
 
 from __future__ import annotations
 

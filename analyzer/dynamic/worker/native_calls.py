@@ -1,4 +1,4 @@
-"""Functions of extension modules and of ctypes: looked for on the lines that broke, and watched there for one call."""
+"""Find functions of extension modules and of ctypes on lines that broke, and watch them for one call."""
 
 from __future__ import annotations
 

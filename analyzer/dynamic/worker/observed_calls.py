@@ -1,4 +1,4 @@
-"""What was seen of calls of operators and functions that are not torch's own. Torch is not loaded for it."""
+"""Record calls of operators and functions that are not part of torch. Does not load torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting ATen dispatches: in all, inside graphs, and by module."""
+"""Count ATen dispatches: in total, inside graphs, and by module."""
 
 from __future__ import annotations
 

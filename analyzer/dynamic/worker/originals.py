@@ -1,4 +1,4 @@
-"""What the user's code replaces in torch: the run is then one of a patched torch, and the report says so."""
+"""Find parts of torch that the user's code replaces. The report names them."""
 
 from __future__ import annotations
 

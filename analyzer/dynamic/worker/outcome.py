@@ -1,4 +1,4 @@
-"""What calls gave, as a flat list of named values."""
+"""The results of calls, as a flat list of named values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On whose account a running frame is not in a graph."""
+"""Find the break that makes a running frame run outside of graphs."""
 
 from __future__ import annotations
 

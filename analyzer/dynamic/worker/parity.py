@@ -1,4 +1,4 @@
-"""Whether two outputs say the same."""
+"""Compare two outputs."""
 
 from __future__ import annotations
 

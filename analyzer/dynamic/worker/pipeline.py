@@ -1,4 +1,4 @@
-"""The stages in their order: all of them for a target, some of them for an object of this process."""
+"""The stages in order: all of them for a target, some of them for an object of this process."""
 
 from __future__ import annotations
 

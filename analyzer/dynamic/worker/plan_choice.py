@@ -1,4 +1,4 @@
-"""Which of the placements that were measured serves best. Pure; torch is not loaded."""
+"""Choose among the measured placements. Pure; does not load torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls with the same inputs between which random generators run on: every other call of a run starts from one seed.
+"""Make calls with the same inputs and continuing random generators. All other calls start from one seed.
 
 Code that draws with Python's or NumPy's generators may compile again for each number, or keep the numbers of its first
 call. Neither shows in calls that draw the same.

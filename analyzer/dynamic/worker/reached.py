@@ -1,4 +1,4 @@
-"""What the code of a function names of this process, modules and tensors, and how a run leaves them as they were."""
+"""Find the modules and tensors that a function refers to, and restore them after a run."""
 
 from __future__ import annotations
 

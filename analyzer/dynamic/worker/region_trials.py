@@ -1,4 +1,4 @@
-"""Regions proved: each is compiled alone, with the lines that are printed, on the calls it got in a real forward."""
+"""Prove regions: compile each alone, with the printed lines, on its calls in an eager forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code that would register an operator or a function of others, written from one call that was observed.
+"""Write the code that registers an operator or a foreign function, from one observed call.
 
 What one call cannot tell is a TODO that says so.
 """

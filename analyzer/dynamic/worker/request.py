@@ -1,4 +1,4 @@
-"""What the launcher asks of the worker, and the state file through which the worker answers."""
+"""The request of the launcher to the worker, and the state file with the worker's answer."""
 
 from __future__ import annotations
 

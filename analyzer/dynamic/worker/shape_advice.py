@@ -1,4 +1,4 @@
-"""What follows from the calls with other sizes: which setting to take, and the line to write, which a trial executed."""
+"""Choose a setting from the calls with other sizes, and the line to write, which a trial executed."""
 
 from __future__ import annotations
 

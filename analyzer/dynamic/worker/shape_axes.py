@@ -1,4 +1,4 @@
-"""Which dimensions of the inputs may vary together, and inputs of another size."""
+"""Find dimensions of the inputs that vary together, and create inputs of other sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trial of a shape study: code of the user's executed as it is printed, then calls with one size after the other."""
+"""One trial of a shape study: execute code as it is printed, then call the model with one size after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On the device `meta`, tensors have no values: which stand-ins are used, where, and what the report says of them."""
+"""Replace values that code reads on the device `meta`, where tensors have none, and report them."""
 
 from __future__ import annotations
 

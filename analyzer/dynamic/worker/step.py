@@ -1,4 +1,4 @@
-"""What a stage is, and how stages follow each other. Torch is not loaded for it."""
+"""The type of a stage, and the order of stages. Does not load torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs for a module that gives none: guessed, tried in eager, and mended by what the forward says.
+"""Generate inputs for a module that gives none: guess, try in eager code, and correct them by its errors.
 
 First what a model of transformers or timm knows of itself; else a guess by annotations and parameter names. A try
 runs the forward without gradients and notes which layer gets a parameter as it is: an Embedding wants indices below

@@ -1,4 +1,4 @@
-"""Whether Inductor can compile anything for a device here."""
+"""Test whether Inductor can compile for a device on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that put eager back, and those for production: what the report prints is tried here."""
+"""Try the lines that return to eager code, and those for production, before the report prints them."""
 
 from __future__ import annotations
 

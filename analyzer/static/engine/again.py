@@ -1,4 +1,4 @@
-"""What compiled calls were found to do when a file was read before its last edit, found again without interpreting them.
+"""Reuse the results of compiled calls after an edit, without interpreting them again.
 
 A reading that has met the very situations that the one before it met, in order, and had the same of each, is where that
 one was. If it comes to a call then of which nothing was edited, neither the functions that it runs nor the objects that

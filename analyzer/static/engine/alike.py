@@ -1,4 +1,4 @@
-"""Modules of several models that were made alike: one object, so that what each runs is interpreted once.
+"""Share one object between equal modules of several models, so that each is interpreted once.
 
 The models of one file build the same encoder, each its own. What differs between two of them is their identity alone,
 and interpreting the second tells nothing that the first did not. So before a model runs, what it holds and an earlier

@@ -1,4 +1,4 @@
-"""Calls: from a callee of any kind and what it is given to what comes back."""
+"""Calls: from a callee of any kind and its arguments to the result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the rooms of the engine share: the situation of a call, the call graph's nodes, and what each may ask of the
-others."""
+"""The interfaces between the components of the engine: call contexts, nodes of the call graph, and queries."""
 
 from __future__ import annotations
 

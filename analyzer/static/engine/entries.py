@@ -1,4 +1,4 @@
-"""Entries: what a user passes to what gets compiled."""
+"""Entries: the arguments that a user passes to compiled code."""
 
 from __future__ import annotations
 

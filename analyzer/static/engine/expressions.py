@@ -1,4 +1,4 @@
-"""Expressions: from a node and the names around it to a Value, telling facts on the way."""
+"""Expressions: from a node and the names around it to a Value, emitting facts."""
 
 from __future__ import annotations
 

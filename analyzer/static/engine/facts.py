@@ -1,4 +1,4 @@
-"""What the engine establishes at one place, for rules to query. All frozen; no traversal state.
+"""The facts that the engine emits for rules. All frozen, without traversal state.
 
 A fact is told once for each distinct set of values that reaches its place, so a rule judges one
 situation at a time and never joins.

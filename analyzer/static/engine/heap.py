@@ -1,4 +1,4 @@
-"""Objects as inference sees them: what each holds, and what every way through a branch stores."""
+"""Objects during inference: their contents, and what each branch stores."""
 
 from __future__ import annotations
 

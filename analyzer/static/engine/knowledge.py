@@ -1,6 +1,4 @@
-"""What names of torch, the standard library and numpy give back: the part of the world whose source is not
-read, in what the tables that were derived from torch do not tell of it.
-"""
+"""Results of names of torch, the standard library and numpy that the derived tables do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes and what stands above them: the method resolution order."""
+"""Classes and their bases: the method resolution order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dynamo's quick look at a function finds before it compiles it: whether anything in it is of torch."""
+"""Predict the quick check of Dynamo before it compiles a function: whether it contains anything of torch."""
 
 from __future__ import annotations
 

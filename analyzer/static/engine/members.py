@@ -1,4 +1,4 @@
-"""What is asked of a member of an enum as of the number or the text that it is besides.
+"""Evaluate operations on members of enums that are also numbers or strings.
 
 Python takes it for that. Dynamo has an object there, and what comes of that differs between versions of torch, so that
 the tables tell it (`members`, derived by `benchmarks/deriving/members.py`).

@@ -1,4 +1,4 @@
-"""Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+"""Create objects: from a call of a class, a factory or a copy, and the object of an entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls that a file makes pass for a parameter: `ResNet(Block, 3)` beside `class ResNet` says what a block is.
+"""Infer a parameter from calls in the file: `ResNet(Block, 3)` beside `class ResNet` shows what a block is.
 
 Only classes and functions count: what a constructor is given besides is configuration, which anybody may choose.
 """

@@ -1,4 +1,4 @@
-"""Purposes: what an argument that may be left out is there for, told by what runs only with it or without it.
+"""Infer the role of an optional argument from code that runs only with it or without it.
 
 Where a loss is computed only if it is given, it is a target: a model is called without it to predict. Where a value is
 made only if it is not given, it overrides that value: mostly it is left out.

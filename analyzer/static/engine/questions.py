@@ -1,4 +1,4 @@
-"""Truth: what the source says of a test, and what is known once it has an answer."""
+"""Evaluate tests, and narrow values by the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of calls, in words: resolved to what, or why not. For whoever asks how far the source was understood."""
+"""Count how calls were resolved, or why not, for the statistics."""
 
 from __future__ import annotations
 

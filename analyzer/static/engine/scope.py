@@ -1,4 +1,4 @@
-"""Names while a function is interpreted: its variables, what it returned, what stands around the place."""
+"""The scope of a function while it is interpreted: its variables, its results, and the code around the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements: control flow, and what is known where its ways meet."""
+"""Statements: control flow, and what is known where branches join."""
 
 from __future__ import annotations
 

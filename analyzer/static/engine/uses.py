@@ -1,4 +1,4 @@
-"""Uses: what a parameter is of which nothing else tells, by where its function hands it.
+"""Infer a parameter without other information from the functions that it is passed to.
 
 A size, or a bound of a slice, is a whole number: nobody passes a tensor where torch and Python would have to read it.
 """

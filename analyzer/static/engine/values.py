@@ -1,4 +1,4 @@
-"""What the static pass knows of a Python value: the lattice that inference computes in.
+"""Values of the static pass: the lattice that inference computes in.
 
 Unknown is not a tensor: no rule may treat it as one.
 """

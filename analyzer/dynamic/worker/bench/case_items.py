@@ -1,4 +1,4 @@
-"""The items that each case of a bench processes in a call: as the inputs say, else derived from the tensors in them."""
+"""The items that a call of each case processes: from the inputs, or derived from their tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One arm from its first call on: what starting it costs, and how much memory it takes."""
+"""Measure one arm from its first call on: the cost of starting it, and its memory."""
 
 from __future__ import annotations
 

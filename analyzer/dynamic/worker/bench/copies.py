@@ -1,4 +1,4 @@
-"""Copies of this process, in which an object of it is measured: each is a process of its own."""
+"""Measure an object of this process in copies of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of calls that are timed: made before, and anew where calls change them."""
+"""Create the inputs of timed calls in advance, and again if calls change them."""
 
 from __future__ import annotations
 

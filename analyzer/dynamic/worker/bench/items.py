@@ -1,4 +1,4 @@
-"""What a call processes, derived from its tensors: the rules for units of throughput. Torch is not loaded for it."""
+"""Derive the units of throughput from the tensors of a call. Does not load torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else uses the machine while nothing is measured yet."""
+"""Measure how much other programs use the machine before measuring begins."""
 
 from __future__ import annotations
 

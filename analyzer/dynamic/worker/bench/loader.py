@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes if the model is fed by its own data loader."""
+"""Measure the time of an iteration with the user's data loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver tells of a GPU, by its own library: torch has no name for energy or limits of power."""
+"""Read energy and power limits of a GPU from NVIDIA's driver, because torch does not offer them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of a bench: a model is built, what is asked for is measured, and the answer grows with every step."""
+"""One process of a bench: build a model, measure what is requested, and extend the answer after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One arm over its cases in turn, for a long time: does memory grow, does it compile again, does it get slower."""
+"""Call one arm over its cases for a long time: does memory grow, does it recompile, does it get slower?"""
 
 from __future__ import annotations
 

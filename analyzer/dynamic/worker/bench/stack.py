@@ -1,4 +1,4 @@
-"""What the figures of a bench hold for: versions, device, clocks, settings."""
+"""Describe what the figures of a bench apply to: versions, device, clocks, settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls change on the model itself: buffers, which can be put back, and attributes."""
+"""Track what calls change on the model: buffers, which can be restored, and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is altered around a call: modes and weights of modules, numbers that they keep, settings of the process."""
+"""Change the conditions of a call: modes and weights of modules, numbers that they store, process settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call did, as far as a caller can see it, and whether two did the same."""
+"""Record what a caller can see of one call, and compare two such records."""
 
 from __future__ import annotations
 

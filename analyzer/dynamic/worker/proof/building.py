@@ -1,4 +1,4 @@
-"""What importing and building a model shows, before any call of it."""
+"""Record what importing and building a model shows, before any call of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that were called once before: what they make at their first call is there when they are compiled."""
+"""Call models once in eager mode before they are compiled, so that what the first call creates exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exceptions those that call a function would catch."""
+"""Find the exceptions that callers of a function would catch."""
 
 from __future__ import annotations
 

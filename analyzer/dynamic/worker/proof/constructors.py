@@ -1,4 +1,4 @@
-"""Models that are built with other arguments of the user's own constructors."""
+"""Build models with other arguments of the user's own constructors."""
 
 from __future__ import annotations
 

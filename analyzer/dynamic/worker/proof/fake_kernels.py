@@ -1,4 +1,4 @@
-"""What fake kernels tell of the results of operators, held against what these operators give.
+"""Compare the results of fake kernels with those of the operators.
 
 Code that is compiled with the backend `eager` calls the operators themselves, so it gives the same whatever was told of
 them; another backend allocates, and indexes, by what was told.

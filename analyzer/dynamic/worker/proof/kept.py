@@ -1,4 +1,4 @@
-"""Values kept to be compared in another process: copies of tensors, and of everything else what tells it from others."""
+"""Store values for a comparison in another process: copies of tensors, and what identifies other values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models and inputs that the calls of a proof share: to build a model again takes longer than most calls of it."""
+"""Share models and inputs between the calls of a proof, because building takes longer than most calls."""
 
 from __future__ import annotations
 

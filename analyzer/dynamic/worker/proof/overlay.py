@@ -1,4 +1,4 @@
-"""Sources as they would be, laid over the files: what is imported is the text, and no file is touched."""
+"""Put changed sources over the files: imports use the new text, and no file is modified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are rounded otherwise: in each call, as the sums of an accelerator that adds atomically, or by a change."""
+"""Recognize values that are rounded differently: in each call, like atomic sums of an accelerator, or by a change."""
 
 from __future__ import annotations
 

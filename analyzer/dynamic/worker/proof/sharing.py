@@ -1,4 +1,4 @@
-"""Which tensors that a caller has after a call lie in the same memory."""
+"""Find tensors that share memory after a call."""
 
 from __future__ import annotations
 

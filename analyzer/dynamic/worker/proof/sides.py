@@ -1,5 +1,4 @@
-"""Which way each test goes, and what is run: the tree that is compiled has calls in it that tell, on the lines of the
-source."""
+"""Record the outcome of each branch test and the statements that run, by calls that are inserted into the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call leaves set in its process, and which files it writes."""
+"""Record the process settings that a call changes, and the files that it writes."""
 
 from __future__ import annotations
 

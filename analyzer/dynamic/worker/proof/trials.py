@@ -1,4 +1,4 @@
-"""What one process of a proof does: the code as it stands makes the trace, each variant is held against it."""
+"""One process of a proof: record the unmodified code, and compare each variant with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs varied: scaled, shifted, zero, not finite, masks of one value and of both, empty, shorter, longer."""
+"""Vary inputs: scaled, shifted, zero, not finite, masks of one value and of both, empty, shorter, longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls made again in a wide dtype, where rounding becomes small and a mistake does not."""
+"""Repeat calls in a wider dtype, in which rounding errors shrink and mistakes do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The target under Inductor, on its device: does it compile, how long does that take, what comes of it.
+"""Compile the target with Inductor, on its device: whether it works, how long it takes, and its results.
 
 Every compilation here has a cache folder of its own, new for each run: `cold` is cold, and the user's cache is left
 as it is. Inductor is loaded only if this is asked for.

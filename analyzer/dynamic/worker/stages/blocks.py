@@ -1,4 +1,4 @@
-"""Under FSDP2 each sharded block is compiled by itself, in place of the whole model: what this rank then shows."""
+"""Under FSDP2, compile each sharded block by itself instead of the whole model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model is built, and its inputs are found or made up."""
+"""Build the model, and find or generate its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamo captures graphs: three compiled calls of each case, every break and recompilation, operations counted."""
+"""Capture graphs: three compiled calls of each case, with breaks, recompilations and counted operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators and functions that are neither Python nor torch's own: found, described, and checked with opcheck."""
+"""Find operators and functions that are neither Python nor part of torch, and check them with opcheck."""
 
 from __future__ import annotations
 

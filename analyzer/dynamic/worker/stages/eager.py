@@ -1,4 +1,4 @@
-"""The model runs without compiling: its outputs, the lines that run, its operations by module."""
+"""Run the model without compiling: its outputs, the lines that run, its operations by module."""
 
 from __future__ import annotations
 

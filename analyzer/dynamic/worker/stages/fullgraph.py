@@ -1,4 +1,4 @@
-"""Whether one graph holds it all."""
+"""Compile the target as one graph (`fullgraph=True`)."""
 
 from __future__ import annotations
 

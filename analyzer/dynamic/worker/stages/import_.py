@@ -1,4 +1,4 @@
-"""The target's module is imported, on a device that is there."""
+"""Import the target's module, after checking that the device exists."""
 
 from __future__ import annotations
 

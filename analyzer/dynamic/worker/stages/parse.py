@@ -1,4 +1,4 @@
-"""Whether the target's source can be parsed. Torch is not loaded for it."""
+"""Check that the target's source can be parsed. Does not load torch."""
 
 from __future__ import annotations
 

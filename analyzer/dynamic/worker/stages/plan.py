@@ -1,4 +1,4 @@
-"""Which parts to compile: regions proved alone, placements executed as they are printed, and the one that serves best."""
+"""Find the parts to compile: prove regions alone, execute placements as printed, and choose the best one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other sizes of the inputs do under each setting: what raises, differs, breaks, recompiles; and what to do.
+"""Try other sizes of the inputs under each setting: what raises, differs, breaks or recompiles, with advice.
 
 The last stage, so that nothing else waits for it or falls with it: the study is written to the journal after every
 step, and says what is missing while it is. Each trial is one compiled callable from a reset.

@@ -1,4 +1,4 @@
-"""A training step, part by part: forward and backward graphs, the optimiser, the whole step.
+"""Observe the parts of a training step: forward and backward graphs, the optimizer, the whole step.
 
 Every part is reported by itself and none fails the run: what cannot be done is `not_run` with its reason. Breaks that are
 met here are kept apart from the record of the model's own. Loss and gradients are part of the stage `parity`.

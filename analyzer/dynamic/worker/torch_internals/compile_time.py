@@ -1,4 +1,4 @@
-"""Where the seconds of compiling went, and what the caches had, by torch's own count."""
+"""Read the seconds of compiling by phase, and cache hits, as torch counts them."""
 
 from __future__ import annotations
 

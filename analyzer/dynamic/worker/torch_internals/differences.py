@@ -1,4 +1,4 @@
-"""The one table of what is not the same in every version of torch that the worker runs under.
+"""The table of all differences between the versions of torch that the worker supports.
 
 A name of torch is looked for, not a version compared: nightlies and vendors' builds carry what they carry. Nothing
 else in the worker asks whether torch has a name.

@@ -1,4 +1,4 @@
-"""Modes that see every ATen dispatch beside Dynamo, and the frames behind one."""
+"""Modes that see every ATen dispatch while Dynamo works, and the frames that caused it."""
 
 from __future__ import annotations
 

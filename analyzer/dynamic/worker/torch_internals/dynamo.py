@@ -1,4 +1,4 @@
-"""Dynamo's state and settings, what the author compiled, and AOTAutograd."""
+"""Dynamo's state and settings, code that the author compiled, and AOTAutograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dynamo's graphs hold, as values: operations with their shapes and lines, and how DDPOptimizer parts them."""
+"""Describe Dynamo's graphs as values: operations with shapes and lines, and the splits of DDPOptimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of a compiled frame: all that fail, where Dynamo's own check stops at the first; and what each costs."""
+"""The guards of a compiled frame: all that fail (Dynamo's own check stops at the first), and their costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Inductor compiles, and where it keeps that."""
+"""Read what Inductor compiled, and the location of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Few values that are known on the device `meta`: those of the inputs, and what is computed from them alone.
+"""The values that are known on the device `meta`: those of the inputs, and results computed from them.
 
 Lengths, positions and masks of a call are such values, and decide on shapes. Each is a small tensor on the CPU beside the
 one on `meta`; views of the one are views of the other.

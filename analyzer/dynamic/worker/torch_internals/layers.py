@@ -1,4 +1,4 @@
-"""Classes that layers of torch have in common, which torch names for itself alone."""
+"""Private base classes of torch's layers."""
 
 from torch import nn
 

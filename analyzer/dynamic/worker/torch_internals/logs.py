@@ -1,4 +1,4 @@
-"""Listening to torch's own logs, which are given back as they were."""
+"""Listen to torch's logs, and restore their configuration afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on the device `meta`: what reads values is given stand-ins, and Dynamo traces tensors that are made there."""
+"""Calls on the device `meta`: code that reads values gets assumed ones, and Dynamo traces new tensors there."""
 
 from __future__ import annotations
 

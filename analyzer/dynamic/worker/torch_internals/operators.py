@@ -1,4 +1,4 @@
-"""How an operator is registered."""
+"""Read how an operator is registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executing a user's line of `torch.compile` needs: another backend under it, and everything put back after it."""
+"""Execute a user's line of `torch.compile` with another backend, and restore everything afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested arguments and outputs as leaves: `torch.utils._pytree`, under the names that the worker uses."""
+"""Flatten nested arguments and outputs with `torch.utils._pytree`, under the worker's own names."""
 
 from torch.utils._pytree import (
     SequenceKey,

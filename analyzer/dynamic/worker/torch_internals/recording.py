@@ -1,4 +1,4 @@
-"""The complete record of what Dynamo does with frames: breaks, frames given up, recompilations, lines traced."""
+"""Record everything that Dynamo does with frames: breaks, skipped frames, recompilations, traced lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the whole process that lines of code may change, and that can be put back."""
+"""Save and restore settings of the process that code may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch's structured trace, as `TORCH_TRACE` has it written, of what happens in between."""
+"""Write torch's structured trace of a part of the run, as `TORCH_TRACE` does."""
 
 from __future__ import annotations
 

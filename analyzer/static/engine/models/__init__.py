@@ -1,1 +1,1 @@
-"""What functions return whose source is not read: built-in functions and libraries, by name."""
+"""The results of built-in functions and of libraries, by name, if their source is not read."""

@@ -1,5 +1,4 @@
-"""The layout and the number of dimensions of what an operation gives, and whether Dynamo keeps its value: by its name,
-for no table tells of them."""
+"""Layout and number of dimensions of an operation's result, and whether Dynamo keeps its value, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of libraries whose source is not read: which need the engine to say what they give, and the rest."""
+"""Functions of libraries without a source that is read: those that need the engine, and the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operations of torch give, read from the tables that were derived from a version of torch."""
+"""Results of torch's operations, read from the tables that were derived from a version of torch."""
 
 from __future__ import annotations
 
