@@ -130,7 +130,7 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes. Device memory as torch's allocator counts it; None where there is no such device."""
+    """Bytes. Device memory as torch's allocator counts it; None if there is no such device."""
 
     device_steady: int | None = None
     """The most in use during a warm call."""
@@ -178,7 +178,7 @@ class Profile:
     expensive_guards: tuple[tuple[str, float], ...] = ()
     """The text of the most expensive ones, with its line of the source, and the seconds of each."""
     energy_joules: float | None = None
-    """As the driver counts it; None where it does not."""
+    """As the driver counts it; None if it does not."""
     energy_reason: str = ""
     """Why there is none."""
     changing_floats: int | None = None

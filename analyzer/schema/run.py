@@ -423,7 +423,7 @@ class ObservedResult:
     like: str | None = None
     """The argument that has its sizes and is on its device; None if none is."""
     dtype: str | None = None
-    """`int64`, if the type is not that of `like`, or of the first argument where none is like it."""
+    """`int64`, if the type is not that of `like`, or of the first argument if `like` is None."""
     other_strides: bool = False
     """Whether its strides are not those of `like`."""
 
@@ -540,7 +540,7 @@ class Placement:
     code: str
     """Can be executed with `model` and `torch` bound; what is called then is `model`."""
     share: float | None
-    """Operations inside graphs over all, of a warm call; None where it raised."""
+    """Operations inside graphs over all, of a warm call; None if it raised."""
     graphs: int | None
     """Compiled for the first call of each case."""
     recompiles: int | None

@@ -53,9 +53,9 @@ class ServedClass:
     bases: tuple[str, ...] = ()
     """The classes above it, as far as the files that were read have them."""
     dynamic_unread: str = ""
-    """What gives the dynamic dimensions, as it is written, where that was not read."""
+    """The source text that gives the dynamic dimensions, if it could not be evaluated."""
     unread: str = ""
-    """What decides whether it is compiled, as it is written, where that was not read."""
+    """The source text that decides whether it is compiled, if it could not be evaluated."""
 
 
 @dataclass(frozen=True)

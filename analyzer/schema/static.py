@@ -191,7 +191,7 @@ class Skipped:
     """A file that could not be read."""
 
     path: str
-    """`path.py`; of a sweep `path.py::Name` too, where the file has no such name."""
+    """`path.py`; in a sweep also `path.py::Name`, if the file has no such name."""
     reason: str
     """Why this file was not checked."""
 
