@@ -1,4 +1,4 @@
-"""The facade: `check` and `observe`, what the command line and other programs call.
+"""The facade: `check`, `observe` and the other functions that the command line and other programs call.
 
 Nothing heavy is imported until it is needed: importing this module loads neither torch nor libcst, networkx,
 rich, click or jinja2.

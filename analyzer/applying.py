@@ -1,4 +1,4 @@
-"""Changed files written, each whole or not at all; and a patch carried out on copies."""
+"""Write changed files, each completely or not at all, and apply patches to copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings that are known already, or that stand on unchanged lines, left out of a report. Pure."""
+"""Read and write baselines, and leave known findings or those on unchanged lines out of a report. Pure."""
 
 from __future__ import annotations
 

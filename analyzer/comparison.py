@@ -1,4 +1,4 @@
-"""Two reports held against each other: what is fixed, what is new, and what may be why. Pure."""
+"""Compare two reports: what is fixed, what is new, and possible reasons. Pure."""
 
 from __future__ import annotations
 

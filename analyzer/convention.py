@@ -1,4 +1,4 @@
-"""Which convention of a file gives its model inputs, read from the source alone."""
+"""Find the convention by which a file gives its model inputs, from the source alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits carried out on text, and shown as one patch that `git apply` accepts."""
+"""Apply edits to text, and show them as one patch that `git apply` accepts."""
 
 from __future__ import annotations
 

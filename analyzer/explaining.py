@@ -1,4 +1,4 @@
-"""One finding by the beginning of its fingerprint, and the report of the last run, kept for who asks about it."""
+"""Find a finding by the beginning of its fingerprint, and store the report of the last run for that."""
 
 from __future__ import annotations
 

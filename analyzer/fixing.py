@@ -1,4 +1,4 @@
-"""Changes that let Dynamo take the code, each put to the proof: what `tcready fix` and `tcready prove` do.
+"""Propose and verify changes with which Dynamo captures the code: `tcready fix` and `tcready prove`.
 
 A round tries every change alone against the code as it was before any, then those that hold together; what stands behind
 a break that is gone shows in the next round.

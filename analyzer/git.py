@@ -1,4 +1,4 @@
-"""What git says of the working folder: asked of the `git` program, and nothing if there is none."""
+"""Read the state of the working folder from the `git` program; nothing if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a piece of code is apart from how it is laid out: the ground of a finding's fingerprint. Pure."""
+"""Describe code apart from its layout, as the basis of a finding's fingerprint. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tcready init` adds to a project: a table in pyproject.toml and a hook in .pre-commit-config.yaml.
+"""Add a table to pyproject.toml and a hook to .pre-commit-config.yaml: `tcready init`.
 
 Text is only ever added: every byte that was there stays. A file whose form does not let that be done surely is left
 alone, and the user is told what to write himself.

@@ -1,4 +1,4 @@
-"""The tcready that is installed: its version, and its rules with what makes their diffs."""
+"""The installed tcready: its version, its rules, and what creates their diffs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`%load_ext tcready` and `%%tcready`: a cell that is checked as it runs."""
+"""`%load_ext tcready` and `%%tcready`: check a cell while it runs."""
 
 from __future__ import annotations
 

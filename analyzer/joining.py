@@ -1,4 +1,4 @@
-"""The changes for several targets as one patch, which is to hold in every one of them.
+"""Combine the changes for several targets into one patch that holds in each of them.
 
 The changes for one target are taken together or left out together: so they were proved.
 """

@@ -1,4 +1,4 @@
-"""Models of libraries by name (`hf:bert`, `timm:resnet18`), and expressions that give a model: where their sources stand.
+"""Resolve models of libraries by name (`hf:bert`, `timm:resnet18`) and by expression, and find their sources.
 
 Nothing is imported: files are searched for a `def` or `class`, and tables of names are read by ast.
 """

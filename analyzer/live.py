@@ -1,4 +1,4 @@
-"""What `tcready.check(model, inputs)` does: an object of this process, read back to its sources and run here.
+"""Check an object of this process: `tcready.check(model, inputs)` reads its sources and runs it here.
 
 Cells that IPython has run are read as one program, which is called `notebook`: their text is in `linecache`, where they
 are found without IPython.

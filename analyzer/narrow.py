@@ -1,4 +1,4 @@
-"""A report narrowed to what is new: findings that a baseline holds, or that stand on unchanged lines, left out."""
+"""Leave findings out of a report that a baseline contains or that are on unchanged lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of a report: those that are made here, those that were made elsewhere, and the sources they point at."""
+"""Collect the runs of a report: those made here, those made elsewhere, and their sources."""
 
 from __future__ import annotations
 

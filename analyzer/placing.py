@@ -1,4 +1,4 @@
-"""The tree of a model's modules, and the code that compiles parts of it: names, patterns and lines over `model`.
+"""The module tree of a model, and the code that compiles parts of it: names, patterns and lines over `model`.
 
 The report says with it what could be compiled; the worker executes with it what will be said. Pure, standard library
 only: it travels with the worker.

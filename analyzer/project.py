@@ -1,4 +1,4 @@
-"""What a project says of itself: `[tool.tcready]` of the pyproject.toml in the working folder.
+"""Read `[tool.tcready]` of the pyproject.toml in the working folder.
 
 The tables of its targets hold for whoever checks the project, the other keys for the command line alone.
 """

@@ -1,4 +1,4 @@
-"""Numbers with their units, as every report writes them."""
+"""Format numbers with their units, as in every report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who said what: the command line, a target's table, `[tool.tcready]` and the defaults made into the values of a check.
+"""Combine command line, target table, `[tool.tcready]` and defaults into the values of a check.
 
 Pure, and the standard library alone. A value is read by its option's kind, whoever said it.
 """

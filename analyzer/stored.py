@@ -1,4 +1,4 @@
-"""Reports and observations that were written before, read back. Pure."""
+"""Read stored reports and observations. Pure."""
 
 from __future__ import annotations
 

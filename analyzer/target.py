@@ -1,4 +1,4 @@
-"""What the user names: the one place that reads the text of a target, and of `--inputs`.
+"""Parse the text of a target and of `--inputs`. No other module does.
 
 Standard library and the schema only: it travels with the worker.
 """

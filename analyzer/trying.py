@@ -1,5 +1,4 @@
-"""What is tried in one round of `tcready fix`: a change for each break alone, those that need each other as one, then all
-that hold together."""
+"""Choose what one round of `tcready fix` tries: each change alone, dependent ones as one, then all that hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawings of a bench: where calls lie, when compiling has paid, what a cold start is made of, how a soak went."""
+"""The drawings of a bench: distribution of calls, break-even, phases of a cold start, and a soak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the HTML page shows of a bench, as values: the template only lays them out."""
+"""The values that the HTML page shows of a bench. The template only lays them out."""
 
 from __future__ import annotations
 

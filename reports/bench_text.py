@@ -1,4 +1,4 @@
-"""A bench for a terminal: the verdict with its reason, what to paste, a table for each case, and what stands beside."""
+"""Render a bench for a terminal: the verdict with its reason, the code to paste, and a table for each case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readable formats say of a bench alike: units, words, and the columns of its tables.
+"""What all readable formats of a bench share: units, words, and the columns of its tables.
 
 Pure functions over `tcready.schema`; no markup and no layout.
 """

@@ -1,4 +1,4 @@
-"""The report that is read at a glance: verdict and what to do first, then a line or two a finding."""
+"""The short text report: verdict and first steps, then one or two lines for each finding."""
 
 from __future__ import annotations
 

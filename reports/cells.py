@@ -1,4 +1,4 @@
-"""How many columns of a terminal text takes: rich's answer, which is only loaded where a letter may be two wide."""
+"""Compute the width of text in terminal columns. rich is loaded only for letters that may be two columns wide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source text in pieces that a page can colour and mark: lines, and what kind of word each part of a line is."""
+"""Split source text into pieces that a page can colour and mark: lines, and the tokens of each line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two reports held against each other as one self-contained page, in the look of a report's page."""
+"""Render the comparison of two reports as one self-contained page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two reports held against each other, as Markdown for a comment on a pull request."""
+"""Render the comparison of two reports as Markdown, for a comment on a pull request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two reports held against each other, for a terminal: what is new first, then what is fixed, then each target."""
+"""Render the comparison of two reports for a terminal: what is new, what is fixed, then each target."""
 
 from __future__ import annotations
 

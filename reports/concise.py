@@ -1,4 +1,4 @@
-"""Findings alone, one line each, as linters print them."""
+"""Render only findings, one line each, as linters print them."""
 
 from __future__ import annotations
 

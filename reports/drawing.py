@@ -1,4 +1,4 @@
-"""What a drawing with axes is made of: the template draws it, and lists its numbers below.
+"""The parts of a drawing with axes. The template draws it, and lists its numbers below.
 
 Lengths are in units of the drawing. Texts are escaped by the template alone.
 """

@@ -1,4 +1,4 @@
-"""The first steps for a target, and their gain as far as the report knows it. Pure."""
+"""The first steps for a target, and their known gain. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposed changes: in words for people, as JSON for programs."""
+"""Render proposed changes: as text for people, as JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as one self-contained page: no request leaves it, and it reads without JavaScript.
+"""Render the report as one self-contained page, which loads nothing and works without JavaScript.
 
 Whatever the report says reaches the page through jinja2's autoescape, with control characters spelled out
 and absolute paths reduced to file names; a content security policy lets only this module's own style and

@@ -1,4 +1,4 @@
-"""The report as JSON: the contract that other tools, and later versions of this one, read."""
+"""Render the report as JSON, for other tools and later versions of tcready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings alone, each a JSON object on a line of its own, as `findings` of the JSON report has it."""
+"""Render only findings, one JSON object a line, as in `findings` of the JSON report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The long report for a terminal: findings as ruff and mypy users know them, then each target, last the
-verdict with what to do first.
+"""The long text report: findings as in ruff and mypy, then each target, and last the verdict and first steps.
 
 Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
 for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.

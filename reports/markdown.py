@@ -1,4 +1,4 @@
-"""Markdown for a comment on a pull request: the verdict, what to do first, the rest folded."""
+"""Render Markdown for a comment on a pull request: the verdict, what to do first, the rest folded."""
 
 from __future__ import annotations
 

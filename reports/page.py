@@ -1,4 +1,4 @@
-"""What the HTML page shows, as values: the template only lays them out."""
+"""The values that the HTML page shows. The template only lays them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report that leaves the machine says of absolute paths: the file's name alone, and of nobody's home."""
+"""Shorten absolute paths in reports to the file name, without the name of a home folder."""
 
 from __future__ import annotations
 

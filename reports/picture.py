@@ -1,4 +1,4 @@
-"""Where a call's operations or time went, as pictures: a row a level, a box a part, as wide as its share of the call.
+"""Draw operations or time of a call: a row for each level, a box for each part, as wide as its share.
 
 One is by module, one by file and line. Lengths are in units of the drawing.
 """

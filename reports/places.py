@@ -1,4 +1,4 @@
-"""Places in notebooks, as people and programs know them: in a cell, or on a line of the file.
+"""Format places in notebooks: in a cell, or on a line of the file.
 
 A report counts the lines of a notebook's code cells one after the other, as they were read. What is shown is rendered
 from the report that one of these gives.

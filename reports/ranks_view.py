@@ -1,4 +1,4 @@
-"""What several processes showed of one model, in words: a row for each rank, and where they differ."""
+"""Describe what several processes showed of one model: a row for each rank, and where they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serving engine makes of the findings, in words."""
+"""Describe what a serving engine does with the findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A unified diff as two texts side by side."""
+"""Split a unified diff into two texts side by side."""
 
 from __future__ import annotations
 

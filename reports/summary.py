@@ -1,4 +1,4 @@
-"""What a notebook shows of a check: a piece of HTML that needs nothing from outside, and changes nothing around it."""
+"""The HTML of a check in a notebook: self-contained, and without effect on the rest of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep as static pages: one of all models, which can be searched and leafed through, and one of each model."""
+"""Render a sweep as static pages: one of all models, with search and paging, and one of each model."""
 
 from __future__ import annotations
 

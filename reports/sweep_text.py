@@ -1,4 +1,4 @@
-"""A sweep for a terminal: how many models came to what, the table, sites over all of them, what changed."""
+"""Render a sweep for a terminal: counts by verdict, the table, sites over all models, and changes."""
 
 from __future__ import annotations
 

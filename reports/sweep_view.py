@@ -1,4 +1,4 @@
-"""What text and Markdown of a sweep show: cells of its table, and its sentences."""
+"""The cells and sentences that text and Markdown of a sweep share."""
 
 from __future__ import annotations
 

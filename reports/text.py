@@ -1,4 +1,4 @@
-"""The report for a terminal: by default what is read at a glance, in full if that is asked for.
+"""The report for a terminal: short by default, or in full.
 
 Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
 for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.

@@ -1,4 +1,4 @@
-"""What the trace of a job holds, in words, where there was no run."""
+"""Describe what the trace of a job contains, in place of a run."""
 
 from __future__ import annotations
 

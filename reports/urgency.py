@@ -1,4 +1,4 @@
-"""Which findings ask for a change, and which of them are to be mended first. Pure."""
+"""Decide which findings ask for a change, and which to fix first. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readable formats say alike: the words for a status, what counts, which line is meant.
+"""What all readable formats share: the words for a status, what counts, which line is meant.
 
 Pure functions over `tcready.schema`; no markup and no layout.
 """

@@ -1,4 +1,4 @@
-"""What a tool answers, and how it is cut to the size that the caller has room for. Pure."""
+"""The answer of a tool, cut to the size that the caller allows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool is asked: its arguments, typed and described, as the client is told them and as they are checked."""
+"""The arguments of each tool, with types and descriptions, as they are published and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an assistant is told of reports, changes and rules: verdicts, what to do first, lines with stable ids. Pure."""
+"""Render reports, changes and rules for an assistant: verdicts, what to do first, lines with stable IDs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools: each turns what it was asked into a call of `tcready.api`, and what that gives into an answer."""
+"""The tools: each turns its arguments into a call of `tcready.api`, and the result into an answer."""
 
 from __future__ import annotations
 

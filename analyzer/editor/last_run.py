@@ -1,4 +1,4 @@
-"""What the last run in a folder showed, and whether the code is still what ran."""
+"""The results of the last run in a folder, and whether the code has changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open files of one project, read again after each change as `tcready check` would read them."""
+"""Read the open files of one project again after each change, like `tcready check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language server: what the editor says comes in, what it is to show goes out, and when to read is decided here.
+"""The language server: handle messages of the editor, publish results, and decide when to read.
 
 Handlers run in one thread, which reads nothing itself: one other thread reads, one project after the other.
 """

@@ -1,4 +1,4 @@
-"""What was read as the values of the protocol: lines and columns from 0, columns in the units that the editor counts."""
+"""Convert results to values of the protocol: lines and columns from 0, columns in the editor's units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an editor shows of a finding and of a model, in words."""
+"""Render findings and models for an editor, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several reports, and runs made elsewhere, to one: what each was made from is merged again, all at once."""
+"""Combine several reports and observations into one, by merging their parts again."""
 
 from __future__ import annotations
 

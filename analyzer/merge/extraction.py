@@ -1,4 +1,4 @@
-"""Statements of a function taken out into a compiled function of their own, where that is mechanical.
+"""Move statements of a function into a compiled function of their own, if that is mechanical.
 
 Where it is not certain what goes in and what comes out, there are no edits. The lines are moved as they stand.
 """

@@ -1,4 +1,4 @@
-"""Findings judged by runs: their status, level and evidence; and those that only a run showed."""
+"""Give findings their status, level and evidence from runs, and add those that only a run showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a run and the findings that claim them, and events that no finding claims."""
+"""Match events of a run with the findings that predict them, and return events without a finding."""
 
 from __future__ import annotations
 

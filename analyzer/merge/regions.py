@@ -1,4 +1,4 @@
-"""Which parts of a model can be compiled whole: maximal subtrees of its module hierarchy without a break.
+"""Find the parts of a model that compile whole: maximal subtrees of its modules without a break.
 
 With a run the tree is the real one and its shares are measured; without, it is the one the source tells,
 where `*` stands for the members of a list. Pure: names and places in, regions out.

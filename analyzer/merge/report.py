@@ -1,4 +1,4 @@
-"""What the source predicts and what the runs showed, put together into one Report."""
+"""Combine the predictions and the runs into one Report."""
 
 from __future__ import annotations
 

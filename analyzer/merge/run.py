@@ -1,4 +1,4 @@
-"""One observation, ready to be asked about places."""
+"""One observation, indexed by place."""
 
 from __future__ import annotations
 

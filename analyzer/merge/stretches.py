@@ -1,4 +1,4 @@
-"""Stretches of a function that stand between the lines that break.
+"""Find the lines of a function between the lines that break.
 
 Nothing of this was run: a stretch holds no line that was seen to break, and none of a finding that predicts a break.
 Pure: syntax trees and places in, regions out.

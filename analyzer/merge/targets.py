@@ -1,4 +1,4 @@
-"""Each target with its verdict and its regions: those that ran, then those that only the source speaks of."""
+"""The verdict and the regions of each target: first targets that ran, then those that were only read."""
 
 from __future__ import annotations
 

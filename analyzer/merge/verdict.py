@@ -1,4 +1,4 @@
-"""The verdict on a target, and the exit that follows from a report."""
+"""Decide the verdict of a target, and the exit code of a report."""
 
 from __future__ import annotations
 

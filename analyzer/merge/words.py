@@ -1,4 +1,4 @@
-"""What a run showed, each in one line."""
+"""Describe what a run showed, one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of a file changes: functions, branch tests that it takes away or writes, and where each line went."""
+"""Describe a change of a file: functions, branch tests that it removes or adds, and moved lines."""
 
 from __future__ import annotations
 

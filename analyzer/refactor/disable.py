@@ -1,4 +1,4 @@
-"""The last way out: the smallest function that holds a break is left out of what is compiled."""
+"""The last resort: exclude the smallest function around a break from compiling."""
 
 from __future__ import annotations
 

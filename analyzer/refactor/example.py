@@ -1,4 +1,4 @@
-"""What a rule writes anew of its own BAD samples, for its page."""
+"""Apply a rule's rewrite to its own BAD samples, for its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registration of a fake kernel, as a run suggests it by the calls of the operator that it observed."""
+"""Write the registration of a fake kernel from observed calls of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports of a file that a change makes unused, or needs."""
+"""Find imports of a file that a change makes unused or needs."""
 
 from __future__ import annotations
 

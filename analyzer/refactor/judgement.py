@@ -1,4 +1,4 @@
-"""What a trial says of a change: proved, proved on one side, or refuted, and why."""
+"""Judge a change by its trial: proved, shown on one side, or refuted, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lays out new lines that are too long, in the way of Black and of Ruff's formatter."""
+"""Wrap new lines that are too long, like Black and Ruff's formatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggestions made in a process of their own, which loads libcst while this one reads.
+"""Create suggestions in a process of their own, which loads libcst while this one reads.
 
 To load libcst and to write anew what a few suspects stand in takes as long as to read a file of 1,500 lines. On two
 processors both are done at once. A question and its answer are a line of JSON each.

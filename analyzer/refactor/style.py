@@ -1,4 +1,4 @@
-"""Changed text in the style of its project: lines as long as they may be, and no unused imports."""
+"""Adapt changed text to the style of the project: line length, and no unused imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes that a rule suggests, as edits of the file as it stands."""
+"""Create the changes that a rule suggests, as edits of the unmodified file."""
 
 from __future__ import annotations
 

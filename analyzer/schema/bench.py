@@ -1,4 +1,4 @@
-"""What is measured of a target's speed: what a worker is asked, what it measured, and what follows from that."""
+"""Values of a bench: the request to a worker, its measurements, and the conclusions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Arm:
 
     name: str
     code: str
-    """Lines that compile it, with `model` and `torch` bound; what they leave as `model` is called. Empty: eager."""
+    """Lines that compile it, with `model` and `torch` bound. Afterwards, `model` is called. Empty for eager."""
     sources: tuple[tuple[str, str], ...] = ()
     """Absolute path and whole text of each file that a patch changes. Such an arm has processes of its own."""
 
@@ -130,7 +130,7 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes. Device memory as torch's allocator counts it; None where there is no such device."""
+    """Bytes. Device memory as torch's allocator counts it; None if there is no such device."""
 
     device_steady: int | None = None
     """The most in use during a warm call."""
@@ -144,11 +144,11 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """What starting an arm costs, over all cases; it stands at the first one that ran."""
+    """The cost of starting an arm, over all cases. The first case that ran has it."""
 
     seconds: float
-    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. What loading
-    torch's compiler takes is no part of it."""
+    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. Loading torch's
+    compiler is not included."""
     phases: tuple[tuple[str, float], ...] = ()
     """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler),
     `cudagraphs` if any were recorded; each without the ones it contains."""
@@ -178,16 +178,16 @@ class Profile:
     expensive_guards: tuple[tuple[str, float], ...] = ()
     """The text of the most expensive ones, with its line of the source, and the seconds of each."""
     energy_joules: float | None = None
-    """As the driver counts it; None where it does not."""
+    """As the driver counts it; None if it does not."""
     energy_reason: str = ""
-    """Why not."""
+    """Why there is none."""
     changing_floats: int | None = None
     """Python floats that the graph takes as inputs, because their values changed between calls; None as for `guards`."""
 
 
 @dataclass(frozen=True)
 class ParityMeasured:
-    """Outputs of an arm held against those of eager code, over several seeds."""
+    """Outputs of an arm compared with those of eager code, over several seeds."""
 
     same: bool | None
     """None if nothing can be compared."""
@@ -264,13 +264,13 @@ class ArmMeasured:
     arm: str
     case: str | None = None
     error: str = ""
-    """Why there are none, in one line."""
+    """Why there are no figures, in one line."""
     graphs: int | None = None
     """Graphs that the first calls compiled, over all cases of the arm: they share them."""
     breaks: int | None = None
     """Distinct graph breaks, over all cases."""
     recompiles: int | None = None
-    """Of code that had been compiled, behind the first three calls of a case: in the warm-up and what was timed."""
+    """Recompilations after the first three calls of a case, in the warm-up and in timed calls."""
     warm_calls: int = 0
     settled: bool = False
     """Whether the times had settled when the warm-up ended."""
@@ -284,8 +284,8 @@ class ArmMeasured:
     profile: Profile | None = None
     parity: ParityMeasured | None = None
     notes: tuple[str, ...] = ()
-    """What a reader of the figures must know of how they came about. What stands before a colon says what kind of note
-    it is: of each kind one is reported."""
+    """Notes on how the figures were measured. The text before a colon is the kind of the note; one note of each kind is
+    reported."""
 
 
 @dataclass(frozen=True)
@@ -303,11 +303,11 @@ class BenchAnswer:
     stack: tuple[tuple[str, str], ...] = ()
     """Versions, device, clocks and settings that the figures hold for, by name."""
     failure: str | None = None
-    """Why the process gave nothing (else), in one line."""
+    """Why the process has no results, or no further ones, in one line."""
     timed_out: bool = False
-    """Whether that is since its time was over: what it gave until then stands."""
+    """Whether it ran out of time. The results until then are kept."""
     ended_in: str | None = None
-    """The arm in whose code the process ended by itself, if it did: the others are measured again without it."""
+    """The arm that ended the process, if one did. The other arms are measured again without it."""
     notes: tuple[str, ...] = ()
     """As of an arm, of the whole process."""
     device_peak_bytes: int | None = None
@@ -342,7 +342,7 @@ class BenchProcess:
 
 @dataclass(frozen=True)
 class BenchRun:
-    """What the processes of a bench gave where nothing was worked out of it: the standalone worker has no statistics."""
+    """The raw results of the processes of a bench, because the standalone worker computes no statistics."""
 
     arms: tuple[Arm, ...]
     """Eager first."""
@@ -351,9 +351,9 @@ class BenchRun:
     cut: tuple[str, ...] = ()
     """What was not measured, each with the reason."""
     asked: tuple[tuple[str, str], ...] = ()
-    """What was asked for that decides what is measured, by its name in the stack."""
+    """The options that decide what is measured, by their names in the stack."""
     command: str = ""
-    """What repeats it, there."""
+    """The command that repeats it there."""
 
 
 # What follows
@@ -392,13 +392,13 @@ class ArmBench:
     cold_warm_cache_seconds: Figure | None = None
     """The cold start of a second process that finds the first one's files."""
     cold_carried_seconds: Figure | None = None
-    """That of one which got `torch.compiler.save_cache_artifacts` alone."""
+    """The cold start of a process that got only the output of `torch.compiler.save_cache_artifacts`."""
     cache_hits: int | None = None
     """Graphs that the second process, which finds the first one's files, took from them."""
     cold_phases: tuple[tuple[str, float], ...] = ()
     memory_peak_bytes: int | None = None
     memory_steady_bytes: int | None = None
-    """Of the device; resident memory where there is none."""
+    """Of the device, or resident memory if there is no device."""
     resident_peak_bytes: int | None = None
     resident_steady_bytes: int | None = None
     """Of the process, beside that of a device."""
@@ -426,14 +426,14 @@ class ArmBench:
     parity: bool | None = None
     parity_detail: str = ""
     break_even_calls: Figure | None = None
-    """Calls until what compiling took is won back; None unless each call is sure to be faster."""
+    """The number of calls that recover the compile time; None unless calls are certain to be faster."""
     break_even_warm_calls: Figure | None = None
     """The same with a warm cache."""
     code: str = ""
     blocks: tuple[tuple[float, ...], ...] = ()
     """Seconds of one call in each block, a row for each process."""
     single_calls: tuple[float, ...] = ()
-    """Seconds that 0, 5, 10, ... 100 % of the single calls took at most; empty of fewer than 20 of them."""
+    """Quantiles of the seconds of single calls, at 0, 5, 10, ... 100 %; empty for fewer than 20 calls."""
     settled: bool | None = None
     warm_calls: int | None = None
     changing_floats: int | None = None
@@ -457,7 +457,7 @@ class BenchCase:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A way to compile that was tried since the arm `default` was not faster than eager code."""
+    """A way to compile that was tried because the arm `default` was not faster than eager code."""
 
     name: str
     code: str
@@ -504,25 +504,25 @@ class Bench:
     code: str = ""
     """The lines that set it."""
     rollback: str = ""
-    """And those that put eager back."""
+    """The lines that return to eager code."""
     checklist: tuple[CheckItem, ...] = ()
     loader: LoaderShare | None = None
     soak: Soak | None = None
     noise: Noise | None = None
     stack: tuple[tuple[str, str], ...] = ()
     command: str = ""
-    """What repeats it."""
+    """The command that repeats it."""
     processes: int = 0
     seconds: float = 0.0
-    """All of it took."""
+    """The total time."""
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of how it was measured."""
+    """Notes on how it was measured."""
     longer: str = ""
-    """What measures more of the checklist; empty if nothing is left."""
+    """The command that measures more of the checklist; empty if nothing is left."""
     remedies: tuple[Remedy, ...] = ()
-    """What was tried since compiling does not pay as it is; their outputs are not compared."""
+    """Remedies that were tried because compiling does not pay off by default. Their outputs are not compared."""
     device_peak_bytes: int | None = None
     """The most device memory that one of the processes allocated, with the stages of the check; None without CUDA."""
 

@@ -1,4 +1,4 @@
-"""What a break does to the functions around it."""
+"""The effect of a break on the functions around it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class BreakEffect:
     """What a break does to the functions around it, as the source predicts it and as runs showed it."""
 
     frame: FrameFate
-    """The function that the break stands in."""
+    """The function that contains the break."""
     above: tuple[FrameFate, ...] = ()
-    """Every function on a way from a compiled entry down to it, outermost first."""
+    """Every function on a call path from a compiled entry down to it, outermost first."""
     levels: int = 1
-    """Compiled functions on the shortest way, this one included: the break is met at least once in each of them.
+    """Compiled functions on the shortest call path, including this one: the break occurs at least once in each of them.
     Functions that nested graph breaks split together count as one."""
     chains: int = 1
-    """Distinct ways, told by the functions on them."""
+    """The number of distinct call paths. Two paths are the same if they have the same functions."""
     seen: tuple[FrameFate, ...] = ()
     """What runs showed for this break; empty if none did."""
 

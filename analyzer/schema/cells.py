@@ -1,4 +1,4 @@
-"""Where the lines of a notebook's program stand: in its cells, and in the .ipynb file."""
+"""The location of the lines of a notebook's program: in its cells, and in the .ipynb file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell of a notebook whose cells, one after the other, are read as one program."""
+    """A code cell of a notebook. All code cells are read in order, as one program."""
 
     number: int
     """From 1, over cells of every kind, as ruff counts them."""
     line: int
     """Its first line in the program."""
     file_lines: tuple[int, ...]
-    """The line of the .ipynb file that each of its lines stands on; of cells without a file, the program's own."""
+    """The line of the .ipynb file for each of its lines; for cells without a file, the line of the program."""
 
 
 @dataclass(frozen=True)

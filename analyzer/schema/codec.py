@@ -1,4 +1,4 @@
-"""The only way in and out of JSON.
+"""Read and write JSON. No other module does.
 
 A value is an object with a key for each field. A field may say otherwise in its metadata, under `json`: another key, or
 FLAT, and then the keys of the value it holds stand among those of its owner, without those named under `omit`. A class

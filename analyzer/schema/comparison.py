@@ -1,4 +1,4 @@
-"""Two reports held against each other."""
+"""A comparison of two reports."""
 
 from __future__ import annotations
 

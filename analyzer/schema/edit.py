@@ -7,7 +7,7 @@ from tcready.schema.frozen import dataclass
 
 @dataclass(frozen=True)
 class Edit:
-    """What stands between two places of a file is replaced; between a place and itself text is put in.
+    """The text between two places of a file is replaced. If both places are the same, text is inserted there.
 
     Lines end where Python ends them: at a line feed, a carriage return or both.
     """

@@ -1,4 +1,4 @@
-"""Short names of findings: the beginnings of fingerprints, as git has them of commits. Pure."""
+"""Short IDs of findings: the beginnings of fingerprints, like short hashes of commits in git. Pure."""
 
 from __future__ import annotations
 

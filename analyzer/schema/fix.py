@@ -1,4 +1,4 @@
-"""The change that a rule suggests at a place, and what a run that tried it showed."""
+"""The change that a rule suggests at a place, and the result of a run that tried it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Proof:
     eager_ratio: float | None
     """Seconds of an eager call after over before."""
     not_compared: tuple[str, ...] = ()
-    """What no proof of this version looks at."""
+    """What proofs of this version do not compare."""
     compiled_again_before: int | None = None
     """How often functions were compiled again in calls with the inputs as given."""
     compiled_again_after: int | None = None
@@ -61,18 +61,18 @@ class Fix:
     title: str
     """One sentence."""
     safe: bool
-    """Whether it does what the code did by construction; False where there is no change."""
+    """Whether the change does the same by construction; False if there is no change."""
     diff: str | None
-    """A unified diff against the file as it stands, or None if only the rule's example speaks."""
+    """A unified diff against the unmodified file. None if there is only the example of the rule."""
     verified: bool | None
-    """True or False once a run has shown it; None while nobody ran it."""
+    """Whether a run verified it; None if there was no run."""
     edits: tuple[Edit, ...] = ()
-    """The change itself, of the files as they stand; `diff` shows it."""
+    """The change itself, for the unmodified files; `diff` shows it."""
     settings: Mapping[str, bool | int | str] = field(default_factory=dict)
-    """Names of `torch._dynamo.config`, and the value with which Dynamo takes the code as it stands."""
+    """Names of `torch._dynamo.config`, and the value with which Dynamo captures the code unchanged."""
     unsafe_because: str | None = None
-    """Why it might not do what the code did."""
+    """Why the change might not do the same."""
     evidence: Proof | None = None
-    """Of a run that tried it."""
+    """The proof of a run that tried it."""
     declined: str | None = None
     """Why there is no change, or why the one that was tried does not hold."""

@@ -1,4 +1,4 @@
-"""A line of code, as all that a run shows names it."""
+"""A line of code, as all results of a run name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of one target showed, and what a target that was only read has in its place."""
+"""The results of one run of one target, and their replacement for a target that was only read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stage:
     stage: StageName
     state: StageState
     detail: str
-    """Why it failed or did not run, for people; what it came to."""
+    """Why it failed or did not run, or its result, as text."""
     seconds: float | None = None
     reason: StageReason | None = None
     """The same as a word, for code; None for a stage that passed."""
@@ -113,22 +113,22 @@ class Observation:
     inputs_from: InputsSource | None = None
     """The same as `convention`, as a word; None if nothing gave inputs."""
     parity: Mapping[str, Any] | None = None
-    """Filled in by no tcready so far."""
+    """Not used yet."""
     bench: Bench | None = None
     """Filled in by `tcready bench`."""
     bench_run: BenchRun | None = None
-    """What the standalone worker measured, until a report is made of it."""
+    """The measurements of the standalone worker, until a report is made from them."""
     trace: Trace | None = None
-    """What the job's trace holds, if this was read from one; None for a run. `executed` is then not known, and `traced`
-    are the lines of operations in graphs alone."""
+    """The contents of the job's trace, if the observation was read from one; None for a run. `executed` is then not
+    known, and `traced` has only the lines of operations in graphs."""
     asked: tuple[str, ...] = ()
-    """What names the target and its run on the command line of `tcready check`, word by word, without `--run`; empty if
-    it is not known, or no command line does."""
+    """The arguments of `tcready check` that repeat the run, one by one, without `--run`; empty if they are not known,
+    or no command line repeats it."""
     brought_from: str = ""
     """The file of the standalone worker that the run was read from; empty if it was made here."""
     seconds: float | None = None
-    """From the start of the worker to its end, what lies between its stages included; of several workers of one run their
-    sum. None of a trace, and of a run that an older tcready made."""
+    """The time from the start of the worker to its end, including the time between stages; the sum for several workers
+    of one run. None for a trace, and for a run of an older tcready."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -1,4 +1,4 @@
-"""What an older tcready of the same version left out of its JSON, worked out from the sentences that it wrote instead.
+"""Complete the JSON of older versions of tcready, from the sentences that it contains.
 
 The one place that reads such sentences; the codec asks it for each value of a class named in `COMPLETED`. Plain JSON
 in, plain JSON out.

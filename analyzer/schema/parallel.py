@@ -1,4 +1,4 @@
-"""A model that several processes share: how they do, what each of them showed, and where they differ."""
+"""A model that several processes share: how they share it, what each showed, and where they differ."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from tcready.schema.words import Origin, Parallelism, StageState
 
 @dataclass(frozen=True)
 class DdpPart:
-    """One part of a graph that DDPOptimizer parted: its parameters fill one bucket of gradients."""
+    """One part of a graph that DDPOptimizer split: its parameters fill one bucket of gradients."""
 
     parameters: tuple[str, ...]
     """Their dotted names, in the order of the forward."""
     start: Frame | None
-    """The user's line whose operation is the first of this part; None if the graph names none."""
+    """The user's line with the first operation of this part; None if the graph names none."""
 
 
 @dataclass(frozen=True)
 class DdpSplit:
-    """One graph below DistributedDataParallel, as Dynamo's DDPOptimizer parted it along gradient buckets.
+    """One graph below DistributedDataParallel, as Dynamo's DDPOptimizer split it along gradient buckets.
 
-    It is parted on purpose, so that gradients are sent while others are still computed: no break of the user's code.
+    It is split on purpose, so that gradients are sent while others are still computed. This is not a break of the
+    user's code.
     """
 
     buckets: tuple[int, ...]
-    """Bytes of the parameters of each part, in the order of the forward; one entry: it was not parted."""
+    """Bytes of the parameters of each part, in the order of the forward; one entry if it was not split."""
     case: str | None = None
     parts: tuple[DdpPart, ...] = ()
     """One for each of `buckets`; empty if that is not known."""
@@ -49,7 +50,7 @@ class Ddp:
     reason: str = ""
     """Why it is in none."""
     optimize: str | None = None
-    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer parts graphs only under `ddp_optimizer` or True."""
+    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer splits graphs only under `ddp_optimizer` or True."""
     splits: tuple[DdpSplit, ...] = ()
 
 
@@ -59,7 +60,7 @@ class BlocksRun:
 
     state: StageState
     detail: str
-    """Why it failed; what it came to."""
+    """Why it failed, or its result."""
     graphs: int = 0
     breaks: tuple[Frame, ...] = ()
     """Lines of the user's code; what FSDP keeps out of graphs itself is none."""
@@ -77,7 +78,7 @@ class RankRun:
     state: StageState
     """Of capture: `pass` if this rank compiled the model and its calls came back."""
     detail: str
-    """Why it did not; what it came to."""
+    """Why it did not pass, or its result."""
     graphs: int = 0
     breaks: tuple[Frame, ...] = ()
     """Lines of the user's code at which Dynamo broke, or gave up a function."""
@@ -87,7 +88,7 @@ class RankRun:
     """Operations in graphs over all, in the third call."""
     time_share: float | None = None
     blocks: BlocksRun | None = None
-    """None if there are none, or it did not come so far."""
+    """None if there are none, or the run ended before."""
 
 
 @dataclass(frozen=True)

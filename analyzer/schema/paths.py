@@ -1,4 +1,4 @@
-"""How a file is named in every output, whose code it is, and what it holds."""
+"""The name of a file in every output, the owner of its code, and its contents."""
 
 from __future__ import annotations
 

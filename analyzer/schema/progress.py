@@ -1,4 +1,4 @@
-"""How far work under way is."""
+"""The progress of running work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change put to the proof: what a worker tries, and what that showed."""
+"""The verification of a change: what a worker tries, and the result."""
 
 from __future__ import annotations
 
@@ -226,13 +226,13 @@ class FixChange:
     symbol: str
     rule: str | None
     gb_ids: tuple[str, ...]
-    """Of the break that it is to cure."""
+    """The ids of the break that it is meant to fix."""
     how: str
     edits: tuple[Edit, ...]
-    """Of the text as the changes of earlier rounds leave it."""
+    """For the text that the changes of earlier rounds produce."""
     settings: tuple[str, ...]
-    """Names of `torch._dynamo.config` that are to be True; `name=64` is one that is to be that number, `name=print` one
-    that this function is to be put into."""
+    """Names of `torch._dynamo.config`: `name` is set to True, `name=64` to that number, and with `name=print` the
+    function is added to the set of that name."""
     unsafe: str | None
     """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
     state: ProofState
@@ -240,17 +240,18 @@ class FixChange:
     """Why it is not proved, in one line."""
     proof: Proof | None = None
     round: int = 1
-    """In which it was found: behind the breaks that earlier ones cure."""
+    """The round in which it was found, after the changes of earlier rounds."""
     keeps_out: bool = False
-    """Whether it cures no break, but keeps the function around it out of what is compiled."""
+    """Whether it does not fix the break, but excludes the function around it from compiling."""
     called_before: bool = False
-    """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
+    """Whether the change is one eager call of the model before it is compiled: no edit, and no setting."""
     fewer_compiles: bool = False
-    """Whether it cures no break, but makes Dynamo compile functions again less often."""
+    """Whether it fixes no break, but makes functions recompile less often."""
     targets: tuple[str, ...] = ()
-    """Those in whose runs it was found: a setting, or a call before, is for these. Empty if nothing was run."""
+    """The targets with a run in which it was found. A setting, or a call before compiling, applies to these alone.
+    Empty if nothing was run."""
     condition: str | None = None
-    """Of one that is proved: what it holds except for, as the end of "holds, except ..."; None if for nothing."""
+    """The exceptions of a proved change, as the end of "holds, except ..."; None if there are none."""
     only_other_types: bool = False
     """Whether `condition` is only about inputs of other types, ranks or magnitudes than those given."""
     only_asserts: bool = False
@@ -288,12 +289,13 @@ class FixResult:
     """The changes for some targets."""
 
     changes: tuple[FixChange, ...]
-    """Those that are proposed, in the order in which they were found; together they are one patch."""
+    """The proposed changes, in the order in which they were found. Together they are one patch."""
     refused: tuple[FixChange, ...] = ()
-    """Those that were tried and do not hold, or not in another target, or are left out since nothing shows them safe."""
+    """Changes that do not hold, also if only in another target, and changes that are left out because nothing shows
+    that they are safe."""
     no_fix: tuple[NoFix, ...] = ()
     edits: tuple[Edit, ...] = ()
-    """All changes together, of the files as they stand."""
+    """All changes together, for the unmodified files."""
     patch: str = ""
     """All edits in the user's own files together, as one unified diff; bytes of files that are not in UTF-8 are escaped
     (`surrogateescape`)."""
@@ -303,14 +305,14 @@ class FixResult:
     """Those of all targets together; None if nothing was run."""
     breaks_after: int | None = None
     share_before: float | None = None
-    """None for several targets, of which `targets` has each one's."""
+    """None for several targets: `targets` has the value of each."""
     share_after: float | None = None
     left: tuple[tuple[str, int], ...] = ()
-    """Path and line, as the files stand, of each break that is left."""
+    """Path and line, in the unmodified files, of each break that is left."""
     kept_out: tuple[tuple[str, int], ...] = ()
-    """The same of each that is gone since its line is not compiled any more: it stands in a function that is kept out of
-    that, or is called by one."""
+    """The same for each break that is gone only because its line is no longer compiled: a function that is excluded
+    from compiling contains it, or calls its function."""
     failure: str | None = None
     """Why nothing could be proved, in one line; of several targets, in those that are named."""
     targets: tuple[FixedTarget, ...] = ()
-    """Each that was to be run."""
+    """One for each target."""

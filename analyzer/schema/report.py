@@ -25,9 +25,10 @@ class Region:
     """A part of a model that compiles whole, or does not."""
 
     name: str
-    """Dotted; `*` and `{0,2}` stand for list positions, `{a.0,b.1}` for those modules; the whole model is ""."""
+    """The dotted name. `*` and `{0,2}` are list positions, `{a.0,b.1}` are these modules, and "" is the whole model."""
     instances: int
-    """Modules alike, which one line of code compiles; 0 if nothing was run and the source does not tell how many."""
+    """The number of equal modules, which one line of code compiles; 0 if nothing was run and the source does not show
+    how many there are."""
     state: RegionState
     reason: str
     """Why it can be compiled whole, or cannot."""
@@ -42,19 +43,19 @@ class Region:
     parameter_share: float | None = None
     """Of the model's parameters, by their number."""
     compilations: int | None = None
-    """How many served all instances, where it was compiled alone."""
+    """The number of compilations for all instances, if it was compiled alone."""
     guards: tuple[str, ...] = ()
-    """What made instances compile again."""
+    """The guards that made instances recompile."""
     cure: str = ""
-    """A line that was tried and makes fewer compilations serve."""
+    """A line that was tried and reduces the number of compilations."""
     kind: Literal["modules", "function", "lines"] = "modules"
     """`lines`: a stretch of a function between breaks, named `Class.forward:37-43`."""
     path: str | None = None
-    """Of a stretch: where it stands."""
+    """The file, for `kind` `lines`."""
     line: int | None = None
     end_line: int | None = None
     edits: tuple[Edit, ...] = ()
-    """Of a stretch: what takes it out into a compiled function of its own; empty if that is not mechanical."""
+    """For `kind` `lines`: edits that move the lines into a compiled function; empty if that is not mechanical."""
     diff: str = ""
     """The same, shown."""
 
@@ -80,7 +81,7 @@ def _segment_covers(wanted: str, given: str) -> bool:
 class TargetReport:
     """A target with all that one run of it showed, and what follows from that.
 
-    In JSON the fields of the observation stand among its own.
+    In JSON, the fields of the observation are among its own.
     """
 
     observation: Observation = field(metadata={"json": FLAT, "omit": ("schema_version", "sources")})
@@ -88,11 +89,11 @@ class TargetReport:
     that the source tells."""
     verdict: Verdict
     regions: tuple[Region, ...]
-    """Parts that no break stands in; last come stretches of functions, which count for no verdict."""
+    """Parts without a break. Lines of functions between breaks come last; they do not count for the verdict."""
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
     dominator: Frame | None = field(default=None, metadata={"json": "waist"})
-    """The innermost function through which every way to a break led, if it is not the outermost one."""
+    """The innermost function on every call path to a break, if it is not the outermost one."""
 
     @property
     def target(self) -> str:
@@ -154,20 +155,20 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Why a report tells fewer findings than were found. Verdicts, break sites and regions are those of all."""
+    """Why a report contains fewer findings than were found. Verdicts, break sites and regions cover all findings."""
 
     baseline: str | None = None
     """The baseline's file as it was named; None if none was."""
     known: int = 0
-    """Findings that the baseline holds, and that are not told."""
+    """Findings that are left out because the baseline contains them."""
     gone: int = 0
-    """Entries of the baseline, of what was read or run here, that nothing was found for any more."""
+    """Entries of the baseline that no longer match a finding, among those that this check can judge."""
     diff_base: str | None = None
     """The revision as it was named; None if none was."""
     commit: str | None = None
-    """The commit that the lines were compared with: where the checkout and the revision parted."""
+    """The commit that the lines were compared with: where the checkout and the revision diverged."""
     unchanged: int = 0
-    """Findings on lines that are as they were there, and that are not told."""
+    """Findings that are left out because their lines are unchanged."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Reading:
     plain_call: bool = False
     """Whether a model that takes its targets was read as called without them."""
     torch: str = ""
-    """The version whose Dynamo is predicted: `2.13`."""
+    """The version of torch that is predicted: `2.13`."""
     dtype: str = ""
     """The type that models were read as cast to: `float16`; empty if they were not cast."""
 
@@ -212,9 +213,9 @@ class Report:
     findings: tuple[Finding, ...]
     targets: tuple[TargetReport, ...]
     rules: tuple[RuleText, ...]
-    """Those that a finding names."""
+    """The rules that findings name."""
     sources: tuple[SourceText, ...]
-    """The text of each file that something is told of."""
+    """The text of each file that the report mentions."""
     skipped: tuple[Skipped, ...]
     """Files that could not be read or parsed."""
     warnings: tuple[str, ...]
@@ -224,26 +225,26 @@ class Report:
     checkout: Checkout | None = None
     """None outside of a git checkout."""
     narrowed: Narrowed | None = None
-    """None if all that was found is told."""
+    """None if no finding is left out."""
     predicted: tuple[StaticTarget, ...] = ()
-    """What the source alone says of each target: what a run that is merged later is held against."""
+    """What the source alone shows of each target. A run that is merged later is compared with it."""
     readings: tuple[Reading, ...] = ()
-    """How the sources were read; several if reports were put together, none if it is not known."""
+    """How the sources were read. Several if reports were merged, none if it is not known."""
     hidden: tuple[str, ...] = ()
-    """Fingerprints of what was found and is not told, on account of a comment or of the choice of rules."""
+    """Fingerprints of findings that are left out because of a comment or of the selection of rules."""
     silenced: tuple[Finding, ...] = ()
-    """Those findings themselves: a run that is merged later and shows one of them shows nothing new."""
+    """The findings of `hidden`. If a run that is merged later shows one of them, it is not reported as new."""
     unused: tuple[Noqa, ...] = ()
-    """Codes in `# noqa` comments that hide nothing, as far as the source tells."""
+    """Codes in `# noqa` comments that hide nothing, as far as the source shows."""
     static_warnings: tuple[str, ...] | None = None
-    """Of `warnings`, those that came with the sources, not with a run; None in reports of an older tcready."""
+    """Those of `warnings` that came from the sources, not from a run; None in reports of an older tcready."""
     advice: tuple[RuleText, ...] = ()
-    """On findings that no rule predicts; `code` is the id of the type of break in PyTorch's registry, or the finding's
-    name if it has none (`recompile`)."""
+    """Texts on findings that no rule predicts; `code` is the id of the type of break in PyTorch's registry, or the
+    finding's name if it has none (`recompile`)."""
     serving: Serving | None = None
-    """None unless it was asked what a serving engine would make of the findings."""
+    """What a serving engine does with the findings; None without `--serving`."""
     in_process: bool = False
-    """Whether it is on an object or a cell of a Python process: no command line makes it again."""
+    """Whether the report is about an object or a cell of a Python process, so that no command line repeats it."""
     sweep: Sweep | None = None
-    """Of a sweep, what it says of all its models together; None for any other report."""
+    """The summary of a sweep over all its models; None for other reports."""
     schema_version: int = SCHEMA_VERSION

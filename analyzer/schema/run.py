@@ -1,4 +1,4 @@
-"""What one run of one target showed: stages, break sites, graphs, coverage, and what each study measured."""
+"""The results of one run of one target: stages, break sites, graphs, coverage, and measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tcready.schema.words import (
 
 @dataclass(frozen=True)
 class Cost:
-    """What ran outside of graphs on account of one break, in the warm call whose operations are counted."""
+    """The operations that one break forced to run outside of graphs, in the warm call that counts operations."""
 
     ops: int
     seconds: float | None
@@ -32,7 +32,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Intent:
-    """Code whose author decided about compiling it: compiled already, or kept out. It is left as it is."""
+    """Code that its author already compiles, or excludes from compiling. It is left unchanged."""
 
     path: str
     line: int
@@ -58,13 +58,13 @@ class BreakSite:
     origin: Origin
     stack: tuple[Frame, ...]
     action: Action = "resume"
-    """What Dynamo did then: resume behind the break, or give up the function, or what is left of it."""
+    """What Dynamo did: resume after the break, or give up the function or the rest of it."""
     case: str | None = None
     gb_ids: tuple[str, ...] = ()
     """Every id seen at this line, root cause first; `gb_id` is the first of them."""
     hints: tuple[str, ...] = ()
     frames: tuple[FrameFate, ...] = ()
-    """The functions in whose compilation this break was met, and what became of each."""
+    """The functions during the compilation of which this break occurred, and the effect on each."""
     cost: Cost | None = None
     """None if no warm call was counted."""
 
@@ -101,9 +101,9 @@ class Graph:
     """The named case; None if the inputs name none."""
     symbol: str = ""
     modules: tuple[str, ...] = ()
-    """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
+    """Dotted names of the modules with operations in this graph in the warm call, in order; the root is ""."""
     compile_seconds: float | None = None
-    """Of compiling it, what the backend took included, by torch's own count."""
+    """The seconds of compiling it, including the backend, as torch counts them."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +160,13 @@ class Coverage:
     cases: tuple[CaseCoverage, ...] = ()
     """Where the inputs name cases."""
     timed_calls: int | None = None
-    """Calls after the counted one whose times were measured, of which `seconds` are the median, of the case with the
-    fewest; 0: the times are those of the counted call. None if that is not known."""
+    """The number of timed calls after the counted one, for the case with the fewest; `seconds` are their median. 0: the
+    times are those of the counted call. None if that is not known."""
 
 
 @dataclass(frozen=True)
 class Explain:
-    """What `torch._dynamo.explain` itself said, to be read beside the complete record."""
+    """The output of `torch._dynamo.explain`, beside the complete record."""
 
     graph_count: int
     graph_break_count: int
@@ -292,7 +292,8 @@ class ShapeTrial:
 
 @dataclass(frozen=True)
 class ShapeAdvice:
-    """What follows from the trials of one axis; `code` was executed as it stands, None if there is nothing to write."""
+    """The conclusion from the trials of one axis. `code` was executed exactly as printed; None if there is nothing to
+    write."""
 
     varied: str
     cure: ShapeCure
@@ -311,7 +312,7 @@ class ShapeStudy:
     trials: tuple[ShapeTrial, ...] = ()
     advice: tuple[ShapeAdvice, ...] = ()
     case: str | None = None
-    """The named case whose inputs were varied."""
+    """The named case that provided the varied inputs."""
     cut: tuple[str, ...] = ()
     """What was left out, and why; the study is whole if this is empty."""
 
@@ -360,14 +361,14 @@ class Compared:
 
 @dataclass(frozen=True)
 class Backend:
-    """What Inductor made of one case of a target under one mode of torch.compile (training: backward included)."""
+    """The result of Inductor for one case of a target in one mode of torch.compile (in training, with the backward)."""
 
     mode: str
     """`default` or `reduce-overhead`."""
     case: str | None = None
     cold_seconds: float | None = None
-    """First compiled call beyond a later one, with an empty cache; what the toolchain needs once is not in it.
-    `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
+    """How much longer the first compiled call took than a later one, with an empty cache, without one-time costs of the
+    toolchain. `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
     warm_seconds: float | None = None
     """The same in the same process, if only the files of the cache were kept."""
     cache_hits: int | None = None
@@ -422,7 +423,7 @@ class ObservedResult:
     like: str | None = None
     """The argument that has its sizes and is on its device; None if none is."""
     dtype: str | None = None
-    """`int64`, if the type is not that of `like`, or of the first argument where none is like it."""
+    """`int64`, if the type is not that of `like`, or of the first argument if `like` is None."""
     other_strides: bool = False
     """Whether its strides are not those of `like`."""
 
@@ -435,7 +436,7 @@ class ObservedResult:
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """A call of an operator: what came of it in tensors."""
+    """A call of an operator, and the tensors that it returned."""
 
     signature: str
     """The parameters as a function of the operator's schema has them: `x, k=1`."""
@@ -449,7 +450,7 @@ class ObservedCall:
 
 @dataclass(frozen=True)
 class CustomOp:
-    """An operator, or a function, whose code is neither Python nor torch's own, at the place that calls it."""
+    """An operator or a function that is implemented neither in Python nor by torch, at the place that calls it."""
 
     name: str
     """`mylib::gate`, `my_extension.gate`, `libm.abs`."""
@@ -459,11 +460,11 @@ class CustomOp:
     symbol: str
     origin: Origin = "own"
     lacks: tuple[str, ...] = ()
-    """What torch.compile asks for and is not there: `fake kernel`, `autograd formula`, `registration`."""
+    """What torch.compile needs and is missing: `fake kernel`, `autograd formula`, `registration`."""
     schema: str = ""
     """As it is registered, or as the observed call suggests."""
     skeleton: str = ""
-    """Code that would register what is lacking; empty if nothing is."""
+    """Code that registers what is missing; empty if nothing is."""
     checks: tuple[OpCheck, ...] = ()
     in_graph: bool = False
     """Whether a compiled graph called it."""
@@ -530,7 +531,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to put `torch.compile` on a model, and what was measured when just that code was executed.
+    """One way to apply `torch.compile` to a model, and the measurements of exactly that code.
 
     In a fresh copy of the model, over all cases, with the same inputs and seeds as every other call.
     """
@@ -539,7 +540,7 @@ class Placement:
     code: str
     """Can be executed with `model` and `torch` bound; what is called then is `model`."""
     share: float | None
-    """Operations inside graphs over all, of a warm call; None where it raised."""
+    """Operations inside graphs over all, of a warm call; None if it raised."""
     graphs: int | None
     """Compiled for the first call of each case."""
     recompiles: int | None
@@ -547,20 +548,20 @@ class Placement:
     parity: bool | None
     """Whether outputs (in training gradients and buffers too) are those of eager; None if nothing could be compared."""
     reason: str
-    """Why it is out, or what is to be known of it; empty where nothing is."""
+    """Why it is out, or a remark on it; empty if there is none."""
     sound: bool = True
     """Whether it neither raised nor differed nor recompiled on an identical call."""
     time_share: float | None = None
     """The same share by the time of the operations, the median of several calls."""
     break_sites: int | None = None
     compile_seconds: float | None = None
-    """The first call beyond a later one, with `backend`."""
+    """How much longer the first call took than a later one, with `backend`."""
     steady_seconds: float | None = None
     """A warm call with `backend`, the median of several."""
     backend: str | None = None
     """With which the seconds were measured: `eager`, or `inductor` if it was asked for."""
     state_dict_changes: tuple[str, ...] = ()
-    """Keys of `state_dict()` that are others once the code was executed, as `old -> new`."""
+    """Keys of `state_dict()` that the code changes, as `old -> new`."""
     in_turn_seconds: float | None = None
     """A warm call (in training a training step) with Inductor, timed in turn with other placements: the median of several
     rounds, over cases as frequent as their weights say. None if that was not measured."""
@@ -585,7 +586,7 @@ class RegionTrial:
     parameter_share: float | None = None
     """Of the model's parameters, by their number."""
     compilations: int | None = None
-    """For all instances together; one serves all where nothing differs."""
+    """For all instances together; one is enough if nothing differs."""
     guards: tuple[str, ...] = ()
     """The guards that made instances compile again."""
     cure: str = ""
@@ -600,16 +601,16 @@ class Plan:
 
     recommended: PlanChoice
     code: str
-    """Of the recommended placement; empty where nothing helped."""
+    """The code of the recommended placement; empty if nothing helped."""
     share: float | None
     reason: str
     """Why this one."""
     alternatives: tuple[Placement, ...]
     """Every placement that was tried, the recommended one among them."""
     rollback: str = ""
-    """Lines that put eager back, tried."""
+    """Lines that return to eager code. They were tried."""
     production: str = ""
-    """Lines that log breaks, recompilations and compile times, and refuse to compile again once warm; tried."""
+    """Lines that log breaks, recompilations and compile times, and prevent recompilations once warm. They were tried."""
     time_share: float | None = None
     graphs: int | None = None
     recompiles: int | None = None
@@ -617,7 +618,8 @@ class Plan:
     parity: bool | None = None
     state_dict_changes: tuple[str, ...] = ()
     checkpoint: str = ""
-    """What saving and loading between eager and the recommended code came to, in one line; empty if it was not tried."""
+    """The result of saving and loading between eager and the recommended code, in one line; empty if it was not
+    tried."""
     smallest: Placement | None = None
     """With the fewest operations that hold 80 % of the time."""
     quickest: Placement | None = None
@@ -626,20 +628,20 @@ class Plan:
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
     chosen_by: str = ""
-    """By what the recommended placement was chosen among those that capture alike: `by measured steady time: ...`, `by
-    simplicity: ...`, or `by what it captures` where there is no other."""
+    """How the recommended placement was chosen among those that capture as much: `by measured steady time: ...`, `by
+    simplicity: ...`, or `by what it captures` if there is no other."""
 
 
 @dataclass(frozen=True)
 class CompileTime:
-    """What compiling one function took, in all its compilations that a trace holds."""
+    """The time of compiling one function, over all its compilations in a trace."""
 
     path: str
     line: int
     """Its first line."""
     symbol: str
     compiled: int
-    """How often, in all processes together; with those that came to nothing."""
+    """The number of compilations in all processes, including those without a result."""
     seconds: float
     """Of all of them together, backward included."""
     phases: tuple[tuple[str, float], ...] = ()
@@ -665,7 +667,7 @@ class TracedProcess:
 
 @dataclass(frozen=True)
 class RecompileAdvice:
-    """What might keep a function of a job from being compiled again, by the guards that failed."""
+    """What might stop recompilations of a function of a job, according to the guards that failed."""
 
     path: str
     line: int
@@ -674,12 +676,13 @@ class RecompileAdvice:
     text: str
     """What differs from call to call, and what to do."""
     code: str | None = None
-    """The line to write, where one follows."""
+    """The line to write, if one follows."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What torch's structured trace of a job holds, where an observation was made of one, in place of a run."""
+    """The contents of torch's structured trace of a job, for an observation that was made from a trace instead of a
+    run."""
 
     processes: tuple[TracedProcess, ...]
     seconds: float
@@ -690,6 +693,6 @@ class Trace:
     lacks: tuple[str, ...] = ()
     """What a run shows and this trace does not, each in a few words."""
     mode_known: bool = True
-    """Whether a graph tells if gradients were computed; if not, the sources are read in the observation's `mode`."""
+    """Whether a graph shows if gradients were computed; if not, the sources are read in the observation's `mode`."""
     advice: tuple[RecompileAdvice, ...] = ()
-    """What might end recompilations of which one cause was met again and again. None of it was run."""
+    """What might stop recompilations with a repeated cause. None of it was run."""

@@ -1,4 +1,4 @@
-"""What a serving engine's own compile pipeline makes of a report's findings, as far as its sources tell."""
+"""What a serving engine's compile pipeline does with a report's findings, read from its sources."""
 
 from __future__ import annotations
 
@@ -36,25 +36,26 @@ not read."""
 
 @dataclass(frozen=True)
 class ServedClass:
-    """A class that the engine compiles: a decorator of its own, or of a class above it, says so."""
+    """A class that the engine compiles, because it or a base class has a decorator."""
 
     name: str
     path: str
     line: int
     dynamic: tuple[tuple[str, str], ...] = ()
-    """Arguments of its forward whose dimensions are marked as dynamic, with these dimensions as they are written."""
+    """Arguments of its forward with dimensions that are marked as dynamic, and these dimensions as written in the
+    source."""
     enable_if: str = ""
     """The condition under which it is compiled, as it is written; empty if it always is."""
     ignored: bool = False
-    """Whether another decorator takes it back."""
+    """Whether another decorator reverses it."""
     inherits: str = ""
     """The class above it that has the decorator; empty if it has its own."""
     bases: tuple[str, ...] = ()
     """The classes above it, as far as the files that were read have them."""
     dynamic_unread: str = ""
-    """What gives the dynamic dimensions, as it is written, where that was not read."""
+    """The source text that gives the dynamic dimensions, if it could not be evaluated."""
     unread: str = ""
-    """What decides whether it is compiled, as it is written, where that was not read."""
+    """The source text that decides whether it is compiled, if it could not be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class ServedFinding:
 
 @dataclass(frozen=True)
 class Serving:
-    """A report's findings as a serving engine's pipeline would meet them; its sources were read, nothing was run."""
+    """What a serving engine's pipeline does with a report's findings. Its sources were read, and nothing was run."""
 
     engine: Engine
     version: str | None

@@ -1,4 +1,4 @@
-"""What the static half says: findings, module hierarchies, sources."""
+"""The results of the static pass: findings, module hierarchies, sources."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Finding:
     """One hazard at one place. `path` is spelled as `display_path` spells it."""
 
     rule: str | None
-    """`TCR101`; None if a run showed what no rule speaks of."""
+    """`TCR101`; None if a run showed it and no rule covers it."""
     name: str
     """The rule's name, or the kind of what the run showed."""
     effect: Effect
-    """What Dynamo is said to do."""
+    """What Dynamo does, according to the finding."""
     level: Level
     confidence: Confidence
     message: str
@@ -84,7 +84,7 @@ class Finding:
     end_column: int
     """One past the last; the span is one expression or the header of one statement."""
     symbol: str
-    """The function it stands in: `Model.forward`."""
+    """The function that contains it: `Model.forward`."""
     origin: Origin
     """Whose code it is: the user's, or an installed package's."""
     status: Status
@@ -96,45 +96,46 @@ class Finding:
     """The same for the same rule, file, function and code, on whatever line."""
     fix: Fix | None = None
     cost: Mapping[str, float] | None = None
-    """`operations` that ran outside of graphs on its account, and their `seconds`, in one warm call of each case."""
+    """The `operations` that the break forced to run outside of graphs, and their `seconds`, in one warm call of each
+    case."""
     evidence: tuple[Evidence, ...] = ()
-    """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
+    """The reasons of the static pass, and what the run showed: one line each, static first."""
     reached_by: tuple[str, ...] = ()
-    """Symbols from the compiled entry down to the function this stands in: how it is reached."""
+    """Symbols from the compiled entry down to the function that contains the finding."""
     break_effect: BreakEffect | None = field(default=None, metadata={"json": "shape"})
-    """What the break does to the functions around it; None for what is no break."""
+    """What the break does to the functions around it; None if the finding is not a break."""
     dtypes: tuple[str, ...] = ()
-    """If nothing else is said no call comes by it, and one does if the model computes in one of these types: `float16`;
-    empty if its type does not decide that."""
+    """The dtypes of the model in which the line is reached, if it is not reached otherwise: `float16`. Empty if the
+    dtype does not decide that."""
     modes: tuple[Mode, ...] = ()
     """The modes in which the static pass finds it, if it was asked about both; empty if about one."""
     also: tuple[str, ...] = ()
-    """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
+    """Fingerprints of other findings of the same kind on this line, which this finding represents."""
     also_until: int | None = None
-    """The last line of their spans; None if it is told for itself alone."""
+    """The last line of their spans; None if it represents only itself."""
     prediction: Prediction | None = None
-    """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
+    """The prediction before runs were compared with it; None if they did not change level, confidence and ids."""
     cell: CellPlace | None = None
-    """In a notebook, where `line` stands: lines are those of its code cells one after the other."""
+    """The place of `line` in a notebook. `line` counts the lines of all code cells in order."""
     advice: str | None = None
-    """Of what only a run showed: the code, among the report's `advice`, of the text that says why and what to do: the
-    type's id (`GB0007`), or the finding's name if it has no type (`recompile`); or a rule's code, which is among its
-    `rules`; None if a rule speaks, or the type is unknown."""
+    """For a finding that only a run showed: the `code` of its text in the report's `advice`, which is the id of its
+    type (`GB0007`), or the finding's name if it has no type (`recompile`). Or the code of a rule in `rules`. None if a
+    rule predicts it, or the type is unknown."""
 
 
 @dataclass(frozen=True)
 class StaticModule:
-    """A node of the module hierarchy as the source tells it; `*` stands for the members of a list."""
+    """A node of the module hierarchy as the source shows it; `*` are the members of a list."""
 
     name: str
     type: str
     path: str | None
     line: int | None
-    """Where the code of its forward stands; None for a module of torch or one not found."""
+    """The line of its forward; None for a module of torch, or one that was not found."""
     breaks: tuple[str, ...]
-    """Fingerprints of the breaking findings that stand in the code this very module runs."""
+    """Fingerprints of the findings that break the graph in code that this module itself runs."""
     unknown: tuple[str, ...] = ()
-    """Members that it calls and that a helper made which could not be followed, as written: `self.backbone`."""
+    """Members that it calls and that an unresolved helper created, as written: `self.backbone`."""
     sure: bool = True
     """Whether every model of the class has a module of this name, whatever its configuration says."""
 
@@ -155,7 +156,7 @@ class StaticTarget:
 
 @dataclass(frozen=True)
 class RuleText:
-    """What people are told of a rule, or of a type of break that no rule predicts."""
+    """The text about a rule, or about a type of break that no rule predicts."""
 
     code: str
     """Of a type of break its id: `GB0007`."""
@@ -179,10 +180,10 @@ class SourceText:
     sha256: str
     """Of the file's bytes."""
     text: str
-    """In an HTML page, lines of installed files that no finding stands near are empty; of a notebook, its code cells one
-    after the other."""
+    """In an HTML page, lines of installed files that are not near a finding are empty. For a notebook, its code cells
+    in order."""
     cells: tuple[Cell, ...] = ()
-    """Of a notebook: where each line of `text` stands."""
+    """The cells of a notebook, with the place of each line of `text`."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,9 @@ class Skipped:
     """A file that could not be read."""
 
     path: str
-    """`path.py`; of a sweep `path.py::Name` too, where the file has no such name."""
+    """`path.py`; in a sweep also `path.py::Name`, if the file has no such name."""
     reason: str
-    """Why nothing is said of this file."""
+    """Why this file was not checked."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a sweep says beside its report: a row for each model, sites over all models, what changed since the last one."""
+"""The results of a sweep: a row for each model, sites over all models, and changes since the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ChangeKind = Literal["own", "dependency", "torch", "python", "tcready", "options
 
 @dataclass(frozen=True)
 class Cause:
-    """One thing that is another than it was at the last sweep."""
+    """One difference from the last sweep."""
 
     kind: ChangeKind
     what: str
@@ -29,7 +29,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sweep found of a model, as far as two sweeps are held against each other."""
+    """What a sweep found of a model, as far as two sweeps are compared."""
 
     state: SweptState
     verdict: Verdict
@@ -48,7 +48,7 @@ class SweptModel:
     mode: Mode
     device: str
     torch: str
-    """The version that it ran under, or whose Dynamo was predicted; empty if there is none."""
+    """The version that it ran under, or that was predicted; empty if there is none."""
     python: str
     """The version of the interpreter; empty if nothing was run."""
     outcome: Outcome
@@ -64,9 +64,9 @@ class SweptModel:
     """How many times as fast as eager the fastest arm of a bench was, put there by `tcready report SWEEP BENCH`; None if
     none was."""
     seconds: float | None = None
-    """That its run took, when it was made."""
+    """The seconds of its run, when it was made."""
     stored: bool = False
-    """Whether the result was there already: nothing that it rests on has changed."""
+    """Whether the stored result was reused, because nothing that it depends on has changed."""
     interpreter: str = ""
     """As `--matrix python=` or a table of the settings names it; empty for the one that runs tcready."""
     before: Outcome | None = None
@@ -94,13 +94,13 @@ class SweptSite:
     """Whether a run showed it; if not, the source predicts it."""
     hits: int = 0
     operations: int = 0
-    """That ran outside of graphs on its account, in one warm call of each case of each model."""
+    """Operations that it forced to run outside of graphs, in one warm call of each case of each model."""
     seconds: float = 0.0
     """Of those operations."""
     fingerprint: str = ""
     """Of the report's finding there; empty if there is none."""
     fix: str = ""
-    """What cures it, as far as it is known."""
+    """A fix, if one is known."""
 
 
 @dataclass(frozen=True)
@@ -117,20 +117,20 @@ class SweptFix:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep says of all its models together."""
+    """The summary of a sweep over all its models."""
 
     models: tuple[SweptModel, ...]
     """By target, then by setting."""
     sites: tuple[SweptSite, ...]
-    """First where most models break, then by the time that it costs."""
+    """Sites where most models break come first, then those that cost most time."""
     fixes: tuple[SweptFix, ...] = ()
     """The one that removes most first."""
     gone: tuple[str, ...] = ()
-    """Targets of the last sweep that were asked for again and are there no more."""
+    """Targets of the last sweep that were named again and no longer exist."""
     has_last: bool = False
     """Whether the store holds an earlier sweep of the same targets, or of any of these models."""
     made: int = 0
-    """Results that were worked out now."""
+    """Results that were computed now."""
     taken: int = 0
     """Results that were in the store."""
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What keeps a run from having been captured whole, each cause once: what verdict, reports and counts go by."""
+"""The causes for which a run was not captured whole, each once, for verdict, reports and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that values are made of: effects, levels, stages and their states, in the orders that code compares by."""
+"""The enumerations of the schema: effects, levels, stages and their states, in the order of comparisons."""
 
 from __future__ import annotations
 

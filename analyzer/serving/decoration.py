@@ -1,4 +1,4 @@
-"""Which classes an engine's decorators compile, as sources tell: applied in whatever spelling, and inherited.
+"""Find the classes that an engine's decorators compile, in any spelling, and inherited decorators.
 
 `support_torch_compile` replaces `__init__` and `__call__` of a class, so that its children are compiled too;
 `ignore_torch_compile` sets an attribute that children inherit, and that a later `support_torch_compile` takes back. What

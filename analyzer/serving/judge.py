@@ -1,4 +1,4 @@
-"""What an engine's pipeline does about each finding: handled there, met there, or not compiled there at all."""
+"""Decide what an engine's pipeline does with each finding: handled, hit, or not compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compile pipeline of vLLM, read from its sources: what it decorates, where it splits, which operators it registers.
+"""Read the compile pipeline of vLLM from its sources: decorated classes, splits, registered operators.
 
 Nothing is imported or executed. Where things stand is looked for by name, not by path: files move between versions.
 """

@@ -1,4 +1,4 @@
-"""The sole entry to the static half: targets to a StaticResult, through the cache and, if that pays, several processes.
+"""The only entry to the static pass: targets to a StaticResult, with the cache and several processes.
 
 Production, tests, fuzzing and benchmarks all go through `read`. Units that the cache does not know are examined here or
 in a pool of processes.

@@ -1,4 +1,4 @@
-"""One unit to its Part: reads it, interprets it in each mode, lets rules judge, and gathers what was found."""
+"""Analyze one unit: read it, interpret it in each mode, apply the rules, and collect the findings."""
 
 from __future__ import annotations
 

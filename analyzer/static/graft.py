@@ -1,4 +1,4 @@
-"""The tree of a text that was edited, with what is as it was taken from the tree before: the same nodes, moved.
+"""Parse a text again after an edit, reusing the nodes of unchanged parts at their new positions.
 
 So whatever is known of a node that no edit has touched is known of it after the edit too.
 """

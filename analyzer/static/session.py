@@ -1,4 +1,4 @@
-"""Sources read again and again in one process, as an editor changes them.
+"""Read sources repeatedly in one process, as an editor changes them.
 
 `driver.read` reads once. A Session gives the same result, but keeps what it read: the trees and indexes of files, and
 the part of each unit for as long as everything that the unit opened or looked for is as it was. So an edit costs the

@@ -1,4 +1,4 @@
-"""Reading Python sources: bytes, their declared encoding, their tree. Nothing is executed."""
+"""Read Python sources: bytes, declared encoding, tree. Nothing is executed."""
 
 from __future__ import annotations
 

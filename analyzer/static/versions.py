@@ -1,4 +1,4 @@
-"""Versions of torch: as text, the one that is installed, and those that there are tables of."""
+"""Versions of torch: as text, the installed one, and those with tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep from what was named to its report: tasks are made, claimed, carried out by an engine, and kept in the store."""
+"""Run a sweep: create tasks, claim them, let an engine execute them, store results, and make the report."""
 
 from __future__ import annotations
 

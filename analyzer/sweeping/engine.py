@@ -1,4 +1,4 @@
-"""What carries out the tasks of a sweep, wherever it does so."""
+"""The interface of an engine, which executes the tasks of a sweep."""
 
 from __future__ import annotations
 

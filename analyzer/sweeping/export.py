@@ -1,4 +1,4 @@
-"""The results of a store as one Parquet file: the only file that needs pyarrow."""
+"""Export the results of a store as one Parquet file. Only this file needs pyarrow."""
 
 from __future__ import annotations
 

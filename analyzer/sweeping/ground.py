@@ -1,4 +1,4 @@
-"""What the result of a task rests on, found without importing anything: own files, distributions, torch, Python, tcready.
+"""Find what the result of a task depends on, without importing anything: files, distributions, torch, Python, tcready.
 
 Own files are followed by their import statements, from the file of the target and that of its inputs. A file that code
 opens by itself, or imports by a name that it works out, is not seen.

@@ -1,4 +1,4 @@
-"""The engine of one machine: a bounded pool of threads, each of which waits for one process."""
+"""The engine of one machine: a limited pool of threads, each of which waits for one process."""
 
 from __future__ import annotations
 

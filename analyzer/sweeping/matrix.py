@@ -1,4 +1,4 @@
-"""The settings that each model of a sweep is run in: every combination of interpreters, devices and modes."""
+"""The settings in which each model of a sweep runs: all combinations of interpreters, devices and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of a cluster: each task is one of Ray's, which finds a place for it and starts it again if that is lost."""
+"""The engine of a cluster: each task is a task of Ray, which assigns a machine and restarts lost tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep keeps: one SQLite file, a row for each model and stage.
+"""The store of a sweep: one SQLite file, a row for each model and stage.
 
 A row is claimed before its task is begun and filled when it is done, each in one transaction: whoever is killed leaves
 what was finished, and claims that the next sweep takes over. Several sweeps may use one file at a time, on one machine:

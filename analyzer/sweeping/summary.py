@@ -1,4 +1,4 @@
-"""What a sweep says beside its report: its rows, its sites over all models, the changes since the last one. Pure."""
+"""Summarize a sweep: its rows, its sites over all models, the changes since the last one. Pure."""
 
 from __future__ import annotations
 

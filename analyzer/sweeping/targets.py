@@ -1,4 +1,4 @@
-"""What the targets of a sweep stand for: files, models that are named, and the modules of packages."""
+"""Expand the targets of a sweep: files, named models, and the modules of packages."""
 
 from __future__ import annotations
 

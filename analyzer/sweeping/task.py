@@ -1,4 +1,4 @@
-"""A piece of a sweep's work as a value, and what carries it out. Both ends are JSON, so any machine may do it."""
+"""A task of a sweep as a value, and its execution. Input and output are JSON, so any machine can execute it."""
 
 from __future__ import annotations
 

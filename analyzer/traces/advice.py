@@ -1,4 +1,4 @@
-"""What might end the recompilations of a job, as far as the guards that failed tell what differs. Nothing is run.
+"""Suggest what might stop the recompilations of a job, from the guards that failed. Nothing is run.
 
 What ends them was measured with torch 2.13: `tests/dynamic/test_recompile_advice.py`.
 """

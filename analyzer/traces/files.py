@@ -1,4 +1,4 @@
-"""The files of a trace, and what stands in one, line by line.
+"""Find the files of a trace, and read them line by line.
 
 Torch writes one file a process (`torch/_logging/_internal.py`: LazyTraceHandler, TorchLogsFormatter). An event is a line
 with the prefix of a log and a JSON object, whose first key is its kind; what belongs to it, if anything, follows in lines

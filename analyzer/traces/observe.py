@@ -1,4 +1,4 @@
-"""Observations of what a job's processes compiled: one for each function that the job had torch compile."""
+"""Make Observations of what a job compiled, one for each function that it passed to torch.compile."""
 
 from __future__ import annotations
 

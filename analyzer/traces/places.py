@@ -1,4 +1,4 @@
-"""Where the files of a job's machine stand here, whose they are, and what their places are called.
+"""Map files of the job's machine to files here, and name their places.
 
 A file is looked for, in this order: where `--trace-root OLD=NEW` says; below a site-packages folder, if it was below one;
 at its own path, if that is in the project; and in the project, where the file is taken whose path ends as the job's does,

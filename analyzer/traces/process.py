@@ -1,4 +1,4 @@
-"""What one process compiled, by its file of the trace.
+"""Read what one process compiled from its file of the trace.
 
 The events are those of torch 2.13 and 2.14 (`torch/_dynamo/convert_frame.py`, `symbolic_convert.py`, `guards.py`,
 `output_graph.py`, `utils.py`). A compilation is known by its id (`frame_id/frame_compile_id`); after

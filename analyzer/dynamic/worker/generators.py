@@ -1,4 +1,4 @@
-"""The states of the random generators that are seeded for each call: torch's, Python's and, if it is loaded, NumPy's."""
+"""Save and set the random generators of each call: torch's, Python's and, if it is loaded, NumPy's."""
 
 from __future__ import annotations
 

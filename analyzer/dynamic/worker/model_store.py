@@ -1,4 +1,4 @@
-"""The models of one run: the target is built once, on its device, and copied after that."""
+"""The models of one run: the target is built once, on its device, and then copied."""
 
 from __future__ import annotations
 

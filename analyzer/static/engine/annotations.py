@@ -1,4 +1,4 @@
-"""Annotations: what a value is that is only declared."""
+"""Infer values from annotations."""
 
 from __future__ import annotations
 

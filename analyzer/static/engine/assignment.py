@@ -1,4 +1,4 @@
-"""Assignments: what a target binds, and which of them write to what outlives the call."""
+"""Assignments: what a target binds, and which writes outlive the call."""
 
 from __future__ import annotations
 

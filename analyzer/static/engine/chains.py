@@ -1,4 +1,4 @@
-"""`match` as the chain of `if`, `elif` and `else` that it is: a case is come to if none above it is the one."""
+"""Interpret `match` as a chain of `if`, `elif` and `else`: a case is reached if no case above it matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes: their order, what their decorators change, what their bodies and methods assign."""
+"""Classes: their bases, the effects of decorators, and what their bodies and methods assign."""
 
 from __future__ import annotations
 

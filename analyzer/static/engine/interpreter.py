@@ -1,4 +1,4 @@
-"""The interpreter: the rooms of the engine put together, and what one interpretation of a program has found.
+"""The interpreter: it combines the components of the engine, and collects the results of a program.
 
 Starting at the `forward` of a module, every function that can be reached is interpreted under the arguments
 its callers give, each distinct situation once. Limits keep that finite; what they cut is counted.

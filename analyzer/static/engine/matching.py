@@ -1,4 +1,4 @@
-"""Patterns of `match`: whether a subject fits one, and what the names in it are then."""
+"""Patterns of `match`: whether a value matches, and the names that it binds."""
 
 from __future__ import annotations
 

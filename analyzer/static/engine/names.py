@@ -1,4 +1,4 @@
-"""Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
+"""Names: what a module binds, what an import provides, and how certain it is that code runs by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of torch on what a class of the source says what they do to: its `__torch_function__` is traced."""
+"""Operations of torch on classes with a `__torch_function__` in the source, which Dynamo traces."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Objects of the user's own classes where Python asks them: operators, comparisons, truth, length, iteration, text,
-`with`, descriptors. The method that answers is interpreted at the place."""
+"""Special methods of the user's classes (operators, comparisons, truth, length, iteration, text, `with`, descriptors),
+interpreted at the place that calls them."""
 
 from __future__ import annotations
 

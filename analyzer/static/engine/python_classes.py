@@ -1,4 +1,4 @@
-"""Python's own classes: whether a value is an object of one, as Python itself answers."""
+"""Evaluate `isinstance` for Python's own classes."""
 
 from __future__ import annotations
 

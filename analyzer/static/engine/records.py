@@ -1,4 +1,4 @@
-"""Records: dataclasses, named tuples and the members of enums, which Python makes methods for."""
+"""Records: dataclasses, named tuples and the members of enums, with the methods that Python generates."""
 
 from __future__ import annotations
 

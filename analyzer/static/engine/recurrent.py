@@ -1,4 +1,4 @@
-"""Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one.
+"""Recurrent modules of torch.nn: Dynamo gives up a function that uses one.
 
 Read off a module one is wrapped at once; one that comes out of a container, or in as an argument, if something is asked
 of it, or a function is called with it.

@@ -1,4 +1,4 @@
-"""Modules that a registry makes from a configuration object: `AutoModel.from_config(config.vision_config)`.
+"""Modules that a registry creates from a configuration object: `AutoModel.from_config(config.vision_config)`.
 
 Such a registry is a table of strings, filled while packages are imported, so no source shows what it gives. Types
 do: a module that takes a certain configuration says so in its class body (`config: VisionConfig`).

@@ -1,4 +1,4 @@
-"""Sparse tensors: Dynamo wraps none, and gives up the function that gets hold of one.
+"""Sparse tensors: Dynamo gives up a function that uses one.
 
 What is only passed on is not wrapped: the first thing that is asked of it does that, in the function called, and in the
 one that calls it, which cannot end its graph there either.

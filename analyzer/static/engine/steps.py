@@ -1,4 +1,4 @@
-"""Compiled calls as they were found, for who finds them again after an edit (`engine/again`)."""
+"""Record the results of compiled calls, for reuse after an edit (`engine/again`)."""
 
 from __future__ import annotations
 

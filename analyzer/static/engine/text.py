@@ -1,4 +1,4 @@
-"""Constant text: what methods of `str`, and searches in it, give if everything is constant."""
+"""Evaluate methods of `str` and searches in constant text."""
 
 from __future__ import annotations
 

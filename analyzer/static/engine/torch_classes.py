@@ -1,4 +1,4 @@
-"""Classes of torch.nn: which derives from which. A test compares it with torch."""
+"""The base classes of torch.nn's classes. A test compares them with torch."""
 
 from __future__ import annotations
 

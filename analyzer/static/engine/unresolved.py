@@ -1,5 +1,5 @@
-"""Attributes that Dynamo does not look up: properties, dicts and classes read by `super().name`, and what a class of
-`torch.autograd.Function` or a logger has besides its methods.
+"""Attributes that Dynamo does not look up: properties, dicts and classes read by `super().name`, and attributes of
+`torch.autograd.Function` or a logger other than methods.
 
 Reading, keeping and returning one is traced, and so is `is None`. Any other use ends the graph, except a test of the
 truth of `super().name`, which Dynamo takes for true.

@@ -1,4 +1,4 @@
-"""Values that are written out in the source, as Python has them, and what Python's own functions make of them."""
+"""Evaluate constants in the source, and built-in functions of constants."""
 
 from __future__ import annotations
 

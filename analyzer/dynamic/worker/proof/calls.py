@@ -1,4 +1,4 @@
-"""The calls that are made before and after a change: of the model, and of the changed functions alone."""
+"""The calls before and after a change: of the model, and of the changed functions alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of modules of torch.nn, by what their constructors are given."""
+"""Attributes of modules of torch.nn, from the arguments of their constructors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`itertools`, `functools`, `operator` and `collections`: what they make of what they are given, member by member."""
+"""`itertools`, `functools`, `operator` and `collections`: their results, member by member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`argparse`: an object of options has the defaults that its parser was given, unless somebody passes others."""
+"""`argparse`: an object of options has the defaults of its parser, unless other values are passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of packages: as text, and as what compares as its numbers do."""
+"""Versions of packages, as text and as values that compare correctly."""
 
 from __future__ import annotations
 
