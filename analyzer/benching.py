@@ -611,7 +611,8 @@ def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
 
 
 def _differing(seen: Observation, arms: Sequence[Arm]) -> tuple[tuple[str, str], ...]:
-    """Arms that compile the model as the check did, if its stage `parity` found that this changes what comes out."""
+    """Return the arms that compile the model as the check did, if stage `parity` found that this changes the
+    outputs."""
     parity = next((stage for stage in seen.stages if stage.stage == "parity"), None)
     if parity is None or parity.state != "fail" or parity.reason != "mismatch":
         return ()

@@ -1,7 +1,7 @@
-"""Changes that let Dynamo take the code, each put to the proof: what `tcready fix` and `tcready prove` do.
+"""Find changes that let Dynamo compile the code, and verify each: `tcready fix` and `tcready prove`.
 
-A round tries every change alone against the code as it was before any, then those that hold together; what stands behind
-a break that is gone shows in the next round.
+A round tries every change alone against the unmodified code, then those that passed together. What is behind a removed
+break shows in the next round.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ ROUNDS = 10
 _SETTING = re.compile(
     r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}|(?:[a-z]\w*\.)*[a-z]\w*))?", re.ASCII
 )
-"""As `fix` writes it, or its name alone."""
+"""A setting as `fix` writes it, or its name alone."""
 OVERLAPS = "it overlaps another change: run fix again"
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
 def refuse_notebooks(names: Iterable[str]) -> None:
-    """Raises TcreadyError if a notebook was named: what would change there is text inside of JSON."""
+    """Raise TcreadyError if a notebook was named: its code is text inside of JSON."""
     for name in names:
         if Target.parse(name).is_notebook:
             raise TcreadyError(
@@ -97,11 +97,11 @@ def proved(
     tell: Tell,
     progress: Progressing,
 ) -> Fixed:
-    """Every change to the code of targets that holds, found and proved round by round for each of them by itself, then
-    held against all of them.
+    """Return every change to the code of targets that passes, found and verified round by round for each target alone,
+    then tried on all of them.
 
-    `torch` is the version whose Dynamo is predicted. What cannot be run is told of; raises TcreadyError if one thing is
-    named and it cannot.
+    `torch` is the version for which Dynamo is predicted. Targets that cannot be run are reported; raises TcreadyError
+    if the only named one cannot.
     """
     root = settings.root
     plan.refuse_contradictions(names, settings, True, ())
@@ -144,8 +144,8 @@ def proved(
 
 
 def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool) -> FixResult | str:
-    """What a target shows of changes that were made for others too, its `own` among them or not; why they do not hold in
-    it, in one line."""
+    """Run a target with changes that were made for others too, with its `own` among them or not; return why they
+    fail in it, in one line."""
     result, before = (each.fixed.result, each.after) if own else (each.untouched, each.first)
     flags = tuple(dict.fromkeys(name for change in result.changes for name in names_of(change)))
     found, _, _ = work.tried([("the changes for all targets", texts, flags)], ())
@@ -182,7 +182,7 @@ def _in_rounds(
     progress: Progressing,
     server: ForkServer | None = None,
 ) -> Done:
-    """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
+    """Search round by round until nothing is left, or nothing helps; `first` is the run of the unmodified code."""
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
@@ -209,7 +209,7 @@ def _in_rounds(
 def _worked(
     work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
 ) -> tuple[Fixed, Observation]:
-    """What was found, and the run of it."""
+    """Return what was found, and the run with it."""
     target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
     session = Session(reading, rules)
     seen = first
@@ -322,7 +322,7 @@ def _worked(
 
 
 def _is_gained(before: Observation, after: Observation) -> bool:
-    """Whether fewer lines break, more of a forward is captured, or less is compiled again."""
+    """Return True if fewer lines break, more of a forward is captured, or less is recompiled."""
     if not is_captured(before) and is_captured(after):
         return True
     if compiled_again(after) < compiled_again(before) and breaks(after) <= breaks(before):
@@ -338,8 +338,7 @@ def verified(
     tell: Tell,
     progress: Progressing,
 ) -> Report:
-    """The report of runs that were made here, with what a proof says of a change for each break that was met, and for
-    what is compiled again."""
+    """Return the report of runs made here, with the result of verification for each break and each recompile."""
     known: dict[tuple[str, int], FixChange | NoFix] = {}
     again: list[FixChange] = []
     warnings: list[str] = []
@@ -375,7 +374,7 @@ def verified(
 
 
 def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
-    """What a finding's fix says once a proof was tried."""
+    """Return the fix of a finding after verification."""
     title = fix.title if fix is not None else ""
     if isinstance(change, NoFix):
         known = fix or Fix(title, safe=False, diff=None, verified=None)
@@ -398,8 +397,8 @@ def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
 def read_only(
     names: Sequence[str], settings: Settings, torch: tuple[int, int], rules: RuleSet, wanted: FixOptions
 ) -> Fixed:
-    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands, and the
-    changed text is read again for the others."""
+    """Return the changes from the source alone; nothing is run. If there are several for one place, the first is
+    used, and the changed text is read again for the others."""
     root = settings.root
     reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
     read = driver.read(
@@ -434,7 +433,7 @@ def read_only(
 
 
 def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
-    """What is to be read again: in place of each folder the files below it that are changed."""
+    """Return what to read again: in place of each folder, the changed files below it."""
     for name in names:
         folder = (root / name).resolve()
         if folder.is_dir():
@@ -445,16 +444,16 @@ def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Itera
 
 @dataclass
 class _Found:
-    """What one reading proposes, and what it leaves: lines are those before any change."""
+    """Changes from one reading, and what it leaves; line numbers are those before any change."""
 
     changes: list[FixChange] = field(default_factory=list)
     refused: list[FixChange] = field(default_factory=list)
     no_fix: list[NoFix] = field(default_factory=list)
     overlapping: list[FixChange] = field(default_factory=list)
-    """Left out for another change of the same place."""
+    """Left out because another change has the same place."""
 
     def renewed(self, paths: Set[str], other: _Found) -> _Found:
-        """What is left where some files were read again: of them by the other reading alone."""
+        """Return what is left after some files were read again: for these files, the result of the new reading."""
         return _Found(
             [],
             [*(each for each in self.refused if each.path not in paths), *other.refused],
@@ -468,7 +467,7 @@ def _unread(file: Skipped) -> str:
 
 
 def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted: FixOptions) -> _Found:
-    """The changes for what a reading of the files as they are now found; they are carried out in `files`."""
+    """Return the changes found by a reading of the current files; they are applied in `files`."""
     by_code = {rule.code: rule for rule in rules.load()}
     found = _Found()
     concrete: dict[str, Concrete] = {}
@@ -537,10 +536,10 @@ def proved_patch(
     progress: Progressing,
     beside: Sequence[str] = (),
 ) -> FixChange | str:
-    """A patch of anybody's put to the proof; why it could not be, in one line, as text.
+    """Verify any patch; return as text, in one line, why that was not possible.
 
-    `beside` are settings of `torch._dynamo.config` that are made with the patch. Raises TcreadyError for one that is
-    none, for a patch that does not apply, and if nothing, or several things, can be run.
+    `beside` are settings of `torch._dynamo.config` that belong to the patch. Raises TcreadyError for an unknown
+    setting, a patch that does not apply, and if nothing, or several things, can be run.
     """
     flags = tuple(dict.fromkeys(map(_setting, beside)))
     root = settings.root
@@ -566,7 +565,7 @@ def proved_patch(
 
 
 def _setting(text: str) -> str:
-    """A setting as changes name it. Raises TcreadyError for what names none."""
+    """Return a setting in the form of changes. Raises TcreadyError for an unknown setting."""
     match = _SETTING.fullmatch(text.strip())
     if match is None:
         raise TcreadyError(
@@ -600,7 +599,7 @@ def _setting(text: str) -> str:
 def _proving(
     target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer | None
 ) -> Iterator[Prove]:
-    """What tries changes of a target, in one process for all of them."""
+    """Return the function that tries changes of a target, in one process for all of them."""
     from tcready import dynamic
 
     with dynamic.Prover(observations.run_request(target, options, root, server=server), progress) as prover:
@@ -608,7 +607,7 @@ def _proving(
 
 
 def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
-    """The one run that is due. Raises TcreadyError if there is none, or several."""
+    """Return the only run that is due. Raises TcreadyError if there is none, or several."""
     plan.refuse_contradictions((name,), settings, True, ())
     found, _ = _runs(name, settings, rules)
     if len(found) > 1:
@@ -619,7 +618,7 @@ def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple
 
 
 def _runs(name: str, settings: Settings, rules: RuleSet) -> tuple[list[PlannedRun], tuple[Skipped, ...]]:
-    """The runs that are due, and the files that could not be read. Raises TcreadyError if no run is due."""
+    """Return the runs that are due, and the files that could not be read. Raises TcreadyError if no run is due."""
     read = driver.read((name,), settings.read, rules, settings.report, cache=settings.work.cache)
     found = list(plan.due((name,), True, settings, settings.tables or (), read.result))
     if not found or found[0].impossible:
@@ -630,25 +629,25 @@ def _runs(name: str, settings: Settings, rules: RuleSet) -> tuple[list[PlannedRu
 def _first_run(
     target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer
 ) -> Observation | str:
-    """What the code as it stands shows; why it shows nothing, in one line."""
+    """Run the unmodified code; if it shows nothing, return why, in one line."""
     seen = observations.launch(target, options, root, progress, server=server)
     why = _why_not_tried(seen)
     return seen if why is None else f"{target}: {why}"
 
 
 def _why_not_tried(seen: Observation) -> str | None:
-    """Why changes to what a run showed cannot be tried, in one line: it showed too little, and no operator without a
-    fake kernel is what ended its capture."""
+    """Return why changes cannot be tried, in one line: the run showed too little, and the reason is not an operator
+    without a fake kernel."""
     return None if LACKS in _lacks(seen) and _ends_at(seen) == "capture" else _why_not(seen)
 
 
 def _lacks(seen: Observation) -> set[str]:
-    """What operators of others lack."""
+    """Return the operators of others without a fake kernel."""
     return {each for operator in seen.custom_ops for each in operator.lacks}
 
 
 def _ends_at(seen: Observation) -> str | None:
-    """The stage that a run did not come through; None if it did."""
+    """Return the stage that failed; None if all passed."""
     # Code that raises for other values than these shows all that changes are judged by.
     wrong = [
         s
@@ -660,13 +659,13 @@ def _ends_at(seen: Observation) -> str | None:
 
 
 def _why_not(seen: Observation) -> str | None:
-    """Why a run shows too little, in one line."""
+    """Return why a run shows too little, in one line."""
     stage = next((s for s in seen.stages if s.stage == _ends_at(seen)), None)
     return None if stage is None else f"{stage.stage}: {stage.detail}"
 
 
 def _as_bytes_stand(file: ChangedFile) -> str:
-    """The patch of one file with the bytes that the file has: its byte order mark, and those that are not UTF-8."""
+    """Return the patch of one file with the bytes of the file: its byte order mark, and bytes that are not UTF-8."""
     mark = "\ufeff" if file.path.read_bytes().startswith(codecs.BOM_UTF8) else ""
     before = mark + file.before
     text = patch({file.shown: before}, between(file.shown, before, mark + file.after))
@@ -676,7 +675,7 @@ def _as_bytes_stand(file: ChangedFile) -> str:
 
 
 def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
-    """The result with all changes as patches: those of the user's files, and those of installed ones."""
+    """Return the result with all changes as patches: those of the user's files, and those of installed ones."""
     texts: dict[bool, list[str]] = {True: [], False: []}
     edits: list[Edit] = []
     for file in files:

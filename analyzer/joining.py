@@ -1,6 +1,6 @@
-"""The changes for several targets as one patch, which is to hold in every one of them.
+"""Combine the changes for several targets into one patch that must pass in each of them.
 
-The changes for one target are taken together or left out together: so they were proved.
+The changes for one target are included or left out together, because they were verified together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Fixed:
-    """What was found, and the files as they would be."""
+    """The changes that were found, and the changed files."""
 
     result: FixResult
     files: tuple[Changed, ...] = ()
@@ -32,7 +32,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Done:
-    """What was found for one target by itself, with its runs before and after that."""
+    """The changes that were found for one target alone, with its runs before and after them."""
 
     target: str
     options: RunOptions
@@ -40,32 +40,32 @@ class Done:
     after: Observation
     fixed: Fixed
     untouched: FixResult
-    """What is told of it if its changes are left out."""
+    """The report on it if its changes are left out."""
 
 
 Again = Callable[[Done, Mapping[str, str], bool], "FixResult | str"]
-"""What a run of a target shows of files with these texts, by absolute path; why they do not hold there, in one line, as
-text. The last argument is whether its own changes are among them."""
+"""Runs a target with these texts of files, by absolute path; returns the run, or as text, in one line, why they
+fail. The last argument is True if the target's own changes are included."""
 
 
 @dataclass(frozen=True)
 class _Whole:
-    """The files as changes for several targets leave them, and what each target shows of them."""
+    """The files after changes for several targets, and the run of each target with them."""
 
     files: tuple[Changed, ...]
     results: Mapping[str, FixResult]
 
 
 def joined(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Again) -> Fixed:
-    """What was found for several targets as one result, patches not among it.
+    """Combine what was found for several targets into one result, without patches.
 
-    All changes are tried at once. If that does not hold in every target they are taken up target by target, and those
-    that do not go with what was taken before are left out.
+    All changes are tried at once. If they do not pass in every target, they are added target by target, and those
+    that conflict with earlier ones are left out.
 
     Args:
         found: One for each target that was run.
         failures: Targets that could not be run, each with the reason in one line.
-        again: Runs a target anew.
+        again: Runs a target again.
     """
     changing = [each.target for each in found if each.fixed.files]
     asked: dict[object, FixResult | str] = {}
@@ -96,7 +96,7 @@ def _alone(each: Done, left: set[str]) -> FixResult:
 
 
 def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | str:
-    """The changes for all targets but those `left`, as one; why they do not hold, in one line."""
+    """Combine the changes for all targets except `left`; return why they fail, in one line."""
     kept = [each for each in found if each.target not in left]
     try:
         files = _merged(kept)
@@ -116,7 +116,8 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
 
 
 def _merged(kept: Iterable[Done]) -> tuple[Changed, ...]:
-    """Each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed meanwhile."""
+    """Return each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed
+    meanwhile."""
     files: dict[str, Changed] = {}
     edits: dict[str, list[Edit]] = {}
     for file in (file for each in kept for file in each.fixed.files):
@@ -183,13 +184,13 @@ def _of_target(target: str, result: FixResult) -> FixedTarget:
 
 
 def _add(known: dict[object, FixChange], key: object, change: FixChange, target: str) -> None:
-    """Puts a change among those that are known: one that is there already is for this target too."""
+    """Add a change to the known ones; if it is already there, add this target to it."""
     first = known.setdefault(key, change)
     known[key] = dataclasses.replace(first, targets=_once((*first.targets, target)))
 
 
 def _text_of(change: FixChange) -> object:
-    """What is one change, for whichever target it was found."""
+    """Return a text that identifies a change across targets."""
     return (
         change.path,
         change.line,

@@ -1,7 +1,7 @@
-"""What `tcready.check(model, inputs)` does: an object of this process, read back to its sources and run here.
+"""`tcready.check(model, inputs)`: find the sources of an object of this process, and run it here.
 
-Cells that IPython has run are read as one program, which is called `notebook`: their text is in `linecache`, where they
-are found without IPython.
+Cells that IPython has run are read as one program with the name `notebook`. Their text is in `linecache`, so IPython
+itself is not needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tcready.static.units import Unit
 
 NOTEBOOK = "notebook"
-"""What the program of all cells is called."""
+"""Name of the program of all cells."""
 NOT_HERE: Mapping[str, str] = MappingProxyType(
     {
         "timeout": "nothing can end a run in this process: name the model for `tcready check`, which runs it in its own",
@@ -42,16 +42,16 @@ NOT_HERE: Mapping[str, str] = MappingProxyType(
         "python": "the object is in this process",
     }
 )
-"""What a target can be asked for and an object of this process cannot, with the reason."""
+"""Options of targets that an object of this process does not support, with the reason."""
 TAKEN = tuple("fullgraph shapes plan backend budget weights low plain_call select ignore".split())
-"""The options that an object is checked with, beside `NAMED`."""
+"""The options for an object, in addition to `NAMED`."""
 NAMED = ("inputs", "cases", "mode", "bench", "root")
 """The parameters of `tcready.check` that have a default of their own."""
 
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """What a check of an object of this process gives. In a notebook it shows itself, in a terminal it is text."""
+    """The result of a check of an object of this process. A notebook displays it as a page, a terminal as text."""
 
     report: Report
 
@@ -62,7 +62,7 @@ class Checked:
 
     @property
     def target(self) -> TargetReport:
-        """The object, with all that the run showed."""
+        """The object, with all results of the run."""
         return self.report.targets[0]
 
     def to_text(self, *, width: int = 100, verbose: bool = False) -> str:
@@ -86,11 +86,11 @@ class Checked:
 
 @dataclass(frozen=True)
 class ToMeasure:
-    """What a bench of the object is to measure."""
+    """What a bench of the object should measure."""
 
     options: BenchOptions
     asked: Mapping[str, Any]
-    """The options as they were given, for the call that repeats it."""
+    """The options as given, for the call that repeats it."""
     began: float
     """When the call began, by `time.monotonic`: the budget counts from there."""
 
@@ -103,10 +103,10 @@ def checked(
     report: ReportOptions,
     bench: ToMeasure | None = None,
 ) -> Checked:
-    """The report on an object of this process: what its sources say, and what a run in this process shows.
+    """Return the report on an object of this process, from its sources and from a run in this process.
 
-    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript; for an arm of a bench
-    that cannot be.
+    Raises TcreadyError if torch is missing, the inputs are invalid, or `value` is TorchScript; also for an invalid arm
+    of a bench.
     """
     from tcready import dynamic
     from tcready.merge import merge
@@ -146,7 +146,7 @@ def _measured(
     where: Standing,
     bench: ToMeasure,
 ) -> Observation:
-    """The run with its bench."""
+    """Return the run with its bench."""
     from tcready import benching, dynamic
 
     given = {"mode": run.mode} if run.mode != "infer" else {}
@@ -162,7 +162,7 @@ def _measured(
 
 
 def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
-    """What the source says of a cell that was run, whose code is `text`; the other cells are read as well."""
+    """Return what the source shows about a cell that was run, with code `text`; the other cells are read as well."""
     from tcready.dynamic import is_cell
     from tcready.merge import merge
     from tcready.static.units import Unit
@@ -204,7 +204,7 @@ class _Read:
 
 
 def _units(where: Standing, cells: _Program) -> tuple[list[Unit], list[str]]:
-    """What is to be read of the object's code, and what to say of code that no source is known of."""
+    """Return the code of the object to read, and a warning about code without a known source."""
     from tcready.static.units import Unit
 
     found: list[Unit] = []
@@ -224,7 +224,7 @@ def _units(where: Standing, cells: _Program) -> tuple[list[Unit], list[str]]:
 
 
 def _read(units: Sequence[Unit], cells: _Program, read: ReadOptions, report: ReportOptions) -> _Read:
-    """What the sources say; of a name that is not found there, a warning."""
+    """Read the sources; add a warning for a name that is not found there."""
     from tcready.static.session import Session
 
     session = Session(read, rule_set())
@@ -251,10 +251,10 @@ class _Program:
     text: str = ""
     cells: tuple[Cell, ...] = ()
     first: Mapping[str, int] = field(default_factory=dict)
-    """The line of the program that each cell begins on, by the name that its code has for a file."""
+    """The line of the program on which each cell begins, by the file name in its code objects."""
 
     def placed(self, source: SourceText) -> SourceText:
-        """The program's source with its cells; another one as it is."""
+        """Add the cells to the program's source; return any other source unchanged."""
         return (
             dataclasses.replace(source, cells=self.cells)
             if source.path == NOTEBOOK and self.cells
@@ -262,7 +262,7 @@ class _Program:
         )
 
     def in_program(self, seen: Observation, base: str) -> Observation:
-        """A run with the lines of cells as lines of the program."""
+        """Return a run with lines of cells replaced by lines of the program."""
         shown = {display_path(path, base): line for path, line in self.first.items()}
 
         def move(path: str, line: int) -> tuple[str, int] | None:
@@ -272,8 +272,8 @@ class _Program:
 
 
 def _cells(used: Sequence[str]) -> _Program:
-    """The program of the cells that were run. Of a class or function that several cells define only one definition stays:
-    that of a cell whose code is `used`, else the last."""
+    """Return the program of the cells that were run. If several cells define a class or function, only one
+    definition is kept: that of a cell with code in `used`, else the last."""
     from tcready.dynamic import is_cell
 
     texts = {path: "".join(linecache.getlines(path)) for path in linecache.cache if is_cell(path)}
@@ -296,7 +296,7 @@ def _cells(used: Sequence[str]) -> _Program:
 
 
 def _outdated(texts: Mapping[str, str], used: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """The lines of definitions that others took the place of; of a cell that cannot be parsed, all."""
+    """Return the lines of definitions that were replaced by others; all lines of a cell that cannot be parsed."""
     found: dict[str, list[tuple[int, int]]] = {path: [] for path in texts}
     valid: dict[str, tuple[str, tuple[int, int]]] = {}
     for path, text in texts.items():
@@ -321,7 +321,7 @@ def _outdated(texts: Mapping[str, str], used: Sequence[str]) -> dict[str, list[t
 
 
 def _numbers(paths: Iterable[str]) -> dict[str, int]:
-    """The number that IPython gave a cell when it ran, where that is known: `In [3]`."""
+    """Return the number that IPython gave a cell when it ran, if known: `In [3]`."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     known = getattr(getattr(shell, "compile", None), "_filename_map", {})
     found = {path: known[path] for path in paths if path in known}

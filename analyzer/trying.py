@@ -1,5 +1,5 @@
-"""What is tried in one round of `tcready fix`: a change for each break alone, those that need each other as one, then all
-that hold together."""
+"""One round of `tcready fix`: try a change for each break alone, those that need each other as one, then all that
+passed together."""
 
 from __future__ import annotations
 
@@ -45,32 +45,32 @@ from tcready.static.source import Source
 Tell = Callable[[str], None]
 Prove = Callable[[ProofRequest], ProofResult]
 ALTERNATIVES = 3
-"""Changes that are tried for one break in one round."""
+"""Maximum number of changes that are tried for one break in one round."""
 CALLED_BEFORE = "(called before)"
-"""Stands among the settings that hold, where the model is called once before it is compiled."""
+"""Marks among the settings that the model is called once before it is compiled."""
 SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
 """Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
 OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
-"""The setting with which an integer of a module is no constant of what is compiled."""
+"""The setting that keeps an integer attribute of a module symbolic in compiled code."""
 OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
 """The guard on such an integer."""
 NOT_NEEDED = "not needed: the other changes do as much without it"
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
-"""Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
+"""Breaks on values of tensors, and their consequences: they occur at the second call as at the first."""
 
 
 @dataclass(frozen=True)
 class FixOptions:
-    """What is asked for."""
+    """Options of `tcready fix`."""
 
     unsafe: bool = False
     third_party: bool = False
     select: tuple[str, ...] = ()
     keep_output: bool = False
-    """Whether what is printed, logged or warned of has to be where it is compiled too."""
+    """Output, logs and warnings must remain in compiled code."""
 
     def kept(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
-        """The ways, those left out that would leave out output which is to be kept."""
+        """Return the rewrites, without those that drop output if that must remain."""
         for way in ways:
             if self.keep_output and isinstance(way, Proposal) and way.silences:
                 yield Declined("compiled code would not print, log or warn of it, which is asked for")
@@ -80,29 +80,29 @@ class FixOptions:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A change of the code as it stands in this round, and the break that it is to cure."""
+    """A change of the code of this round, and the break that it should fix."""
 
     change: FixChange
     sources: Mapping[str, str]
-    """Whole new text of each file that differs from the code before any change, by absolute path."""
+    """Whole new text of each file that differs from the unmodified code, by absolute path."""
     asserts: bool = False
-    """Whether compiled code may raise RuntimeError in place of the exception of a check."""
+    """Compiled code may raise RuntimeError in place of the exception of a check."""
 
 
 class Files:
-    """The files of one run as they were before any change, and as they are after those accepted so far."""
+    """The files of one run, unmodified and with the changes accepted so far."""
 
     def __init__(self, root: Path, sources: Iterable[tuple[str, str]]) -> None:
-        """`sources`: path as shown, and where the file stands, of files that a run named."""
+        """`sources`: display path and location of the files that a run named."""
         self.root = root
         self._named = dict(sources)
         self._search = locate.default_search_path(root)
         self._before: dict[str, Source] = {}
         self.now: dict[str, str] = {}
-        """Text by absolute path, of files that differ."""
+        """Text of changed files by absolute path."""
 
     def path(self, shown: str) -> Path | None:
-        """Where a file stands that a report names; None if it is nowhere."""
+        """Return the location of a file named in a report; None if it is unknown."""
         places = [Path(self._named[shown])] if shown in self._named else []
         places += [self.root / shown, *(folder / shown for folder in self._search)]
         return next((Path(place).resolve() for place in places if place.is_file()), None)
@@ -116,26 +116,26 @@ class Files:
         return self.now.get(path, self.before(path).text)
 
     def source(self, path: str) -> Source:
-        """A file as it is now."""
+        """Return the current text of a file."""
         return source.of_text(Path(path), self.now[path]) if path in self.now else self.before(path)
 
     def original_line(self, path: str, line: int) -> int:
-        """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        """Return the line in the unmodified text for a line of the current text; the same line if it is new."""
         return self.original_lines(path, (line,))[0]
 
     def original_lines(self, path: str, lines: Iterable[int]) -> list[int]:
-        """The same of several lines, in the order of these."""
+        """Return the same for several lines, in their order."""
         if path not in self.now:
             return sorted(lines)
         known = LineMap(self.before(path).text, self.now[path])
         return [known.came_from(line) or line for line in sorted(lines)]
 
     def maps(self) -> dict[str, LineMap]:
-        """Where the lines of each file that differs now stood."""
+        """Return where the lines of each changed file were before."""
         return {path: LineMap(self.before(path).text, text) for path, text in self.now.items()}
 
     def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out on top of what was accepted, and tidied.
+        """Return every changed file with these edits applied to the accepted text, and formatted.
 
         Raises TcreadyError if two overlap.
         """
@@ -147,7 +147,7 @@ class Files:
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:
-        """The files that differ."""
+        """Return the changed files."""
         return tuple(
             ChangedFile(Path(path), display_path(path, str(self.root)), self.before(path).text, text)
             for path, text in self.now.items()
@@ -156,7 +156,7 @@ class Files:
 
 
 def why_none(ways: Iterable[Proposal | Declined], rules: Iterable[Rule]) -> str:
-    """Why none of these ways writes the code anew: what `rules`, which found it, say of that, else each way's own."""
+    """Return why there is no rewrite: the reason of `rules`, which found it, else that of each proposal."""
     known = dict.fromkeys(rule.no_rewrite for rule in rules if rule.no_rewrite)
     reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
     return " ".join(known) or "; ".join(reasons) or "no rewrite is known for it"
@@ -167,14 +167,14 @@ def counted(items: Sized, noun: str) -> str:
 
 
 def what_of(change: FixChange) -> tuple[object, ...]:
-    """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
+    """Return what identifies a change, even if it moved: a setting is the same wherever it is needed."""
     if names_of(change) and not change.edits:
         return names_of(change)
     return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
 
 
 def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -> list[Candidate]:
-    """For each break the first change that was not tried yet."""
+    """Return for each break the first change that was not tried yet."""
     found: dict[object, Candidate] = {}
     for each in candidates:
         change = each.change
@@ -201,12 +201,12 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
 
 
 def names_of(change: FixChange) -> tuple[str, ...]:
-    """The settings of a change, and the mark of one that calls the model before."""
+    """Return the settings of a change, and the mark of one that calls the model before."""
     return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
 
 
 def _without_setting(how: str, name: str) -> str:
-    """Return what is said of a change, without the line of one of its settings."""
+    """Return the description of a change, without the line of one of its settings."""
     line = f"`{setting_line(name)}`"
     for text in (f". {line}", f" and {line}", f"{line} and "):
         how = how.replace(text, "")
@@ -214,26 +214,26 @@ def _without_setting(how: str, name: str) -> str:
 
 
 def named(change: FixChange) -> str:
-    """What is tried, in a few words."""
+    """Describe the change that is tried, in a few words."""
     return f"{change.path}:{change.line} {', '.join(names_of(change)) or change.rule or ''}".strip()
 
 
 @dataclass(frozen=True)
 class _Gone:
-    """What a change takes away."""
+    """What a change removes or adds, as far as calls must show it."""
 
     tests: tuple[Span, ...]
     statements: tuple[Span, ...]
     turned: tuple[Span, ...] = ()
-    """Tests whose operands it puts in another order."""
+    """Tests with operands in another order."""
     compiled: tuple[Span, ...] = ()
-    """What it writes that is run depending on whether code is being compiled."""
+    """New code that runs depending on whether code is being compiled."""
     once: tuple[Span, ...] = ()
-    """What is run at import and gives names another value."""
+    """Code that runs at import and changes values of names."""
     takes: tuple[Span, ...] = ()
-    """Functions that cannot be called in all the ways that they could."""
+    """Functions that cannot be called in all the ways that they could before."""
     declared: tuple[Span, ...] = ()
-    """What is declared otherwise."""
+    """Changed declarations."""
     unread: tuple[Span, ...] = ()
     """Functions that do not read a parameter, an attribute or a method any more."""
 
@@ -247,13 +247,13 @@ class Work:
     tell: Tell
     prove: Prove
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    """By their codes."""
+    """The rules by code."""
     held_up: set[tuple[object, ...]] = field(default_factory=set)
-    """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
+    """Changes with which every call agreed, and that were refuted only because Dynamo broke elsewhere."""
     joined: set[frozenset[object]] = field(default_factory=set)
-    """What was tried as one change."""
+    """Combinations that were tried as one change."""
     operators: tuple[CustomOp, ...] = ()
-    """Those of others that the code as it stands calls."""
+    """Operators of others that the current code calls."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -266,7 +266,7 @@ class Work:
         no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
         number: int,
     ) -> Iterator[Candidate]:
-        """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        """Return the changes that might fix each break; breaks without any are added to `no_fix`."""
         rules = self.rules
         concrete: dict[Path, Concrete] = {}
         offered: set[str] = set(settings)
@@ -323,23 +323,25 @@ class Work:
                 yield Candidate(dataclasses.replace(some[0], how=how, settings=names), dict(self.files.now))
 
     def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
-        """Return refused changes without those that may hold once others do."""
+        """Return refuted changes without those that may pass together with others."""
         return [each for each in refused if not each.settings and what_of(each) not in self.held_up]
 
     def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
-        """Whether a set of settings may do more than each of them: only if Dynamo still breaks with each alone."""
+        """Return True if a set of settings may do more than each of them: only if Dynamo still breaks with each
+        alone."""
         alone = {(name,) for name in change.settings}
         return bool(change.edits) or len(alone) < 2 or alone & tried <= self.held_up
 
     def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
-        """The fake kernels of the operators that are called on a line and have none; it was the line `stands`."""
+        """Return the missing fake kernels of the operators called on a line, which was the line `stands` before any
+        change."""
         for each in self.operators:
             if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
                 yield from registered(shown, now, line, each)
 
     def told_of(self, number: int) -> list[Candidate]:
-        """Fake kernels for all operators that have none, as one change, best way first: what is compiled raises at those
-        that Python made (`torch.library.custom_op`), so one alone would show nothing."""
+        """Return the missing fake kernels of all operators as one change, best first: compiled code raises at
+        operators made in Python (`torch.library.custom_op`), so one alone would show nothing."""
         lacking = {each.name: each for each in reversed(self.operators) if LACKS in each.lacks}
         made: list[Candidate] = []
         for way in range(ALTERNATIVES):
@@ -378,7 +380,8 @@ class Work:
     def called_before(
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
     ) -> Iterator[Candidate]:
-        """One eager call before the model is compiled, for breaks in what it does at its first call alone."""
+        """Return the change that calls the model once in eager mode before compiling, for breaks in its first call
+        only."""
         others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
         if CALLED_BEFORE not in settings and others:
             site = others[0]
@@ -394,7 +397,7 @@ class Work:
     def compiled_again(
         self, seen: Observation, findings: Sequence[Finding], settings: tuple[str, ...], number: int
     ) -> Iterator[Candidate]:
-        """What might make Dynamo compile functions again less often."""
+        """Return changes that might reduce recompiles."""
         for event in seen.recompiles:
             if event.origin != "own" and not self.wanted.third_party:
                 continue
@@ -429,7 +432,7 @@ class Work:
                     yield Candidate(change, dict(self.files.now))
 
     def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
-        """The functions around breaks that nothing cures, each left out of what is compiled."""
+        """Return the functions around breaks without another fix, each excluded from compilation."""
         for shown, line, path, here in self._places(sites):
             way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
             if isinstance(way, Proposal):
@@ -442,7 +445,7 @@ class Work:
                 yield Candidate(change, self.files.with_edits(change.edits))
 
     def as_they_stood(self, places: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-        """Lines, by shown path, as they were before any change; those of files that are nowhere are left out."""
+        """Return lines, by display path, as they were before any change, without those of unknown files."""
         lines: dict[str, set[int]] = {}
         for shown, line in places:
             lines.setdefault(shown, set()).add(line)
@@ -453,7 +456,7 @@ class Work:
         return tuple(found)
 
     def _places(self, sites: Sequence[BreakSite]) -> Iterator[tuple[str, int, Path, list[BreakSite]]]:
-        """Each line that breaks, the file it stands in, and its breaks."""
+        """Yield each line that breaks, its file, and its breaks."""
         for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
             path = self.files.path(shown)
             if path is not None:
@@ -466,10 +469,10 @@ class Work:
         settings: tuple[str, ...],
         offered: tuple[str, ...] = (),
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
-        """Each candidate alone, then those that hold together.
+        """Try each candidate alone, then those that passed together.
 
-        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried. `offered` are the
-        settings that may be needed besides.
+        Returns accepted changes, refuted ones, the run with all accepted ones, and why nothing could be tried.
+        `offered` are settings that may be needed in addition.
         """
         result, request, gone = self.tried(
             [(named(c.change), c.sources, names_of(c.change)) for c in candidates], settings
@@ -526,10 +529,10 @@ class Work:
         settings: tuple[str, ...],
         offered: tuple[str, ...],
     ) -> tuple[list[FixChange], Observation] | None:
-        """What holds alone, with edits that fall `short` alone and the settings `offered`, as one change: behind each of
-        these lines break that the others cure. With the run of all of it; None if it does not hold.
+        """Combine changes that pass alone, edits that fall `short` alone, and the settings `offered` into one change:
+        after each of these lines others break that the rest fixes. Return it with its run; None if it fails.
 
-        All such edits are tried first, then each by itself.
+        All such edits are tried first, then each alone.
         """
         edits = [each for each in short if each.change.edits and not each.change.keeps_out]
         known = {*settings, *(name for each in kept for name in names_of(each.change))}
@@ -590,10 +593,10 @@ class Work:
     def _with_more(
         self, before: Observation, candidate: Candidate, trial: Trial, settings: tuple[str, ...]
     ) -> tuple[Candidate | None, list[FixChange], Observation | None]:
-        """A change together with another for the lines that break only because of it, and the run of both; with those
-        that do not hold.
+        """Combine a change with another for the lines that break only because of it; return both with the run, and
+        those that fail.
 
-        Both are one change: what is asked of it is asked of the two together.
+        They are one change, and verified together.
         """
         refused: list[FixChange] = []
         uncovered = [
@@ -639,7 +642,7 @@ class Work:
         return None, refused, None
 
     def _is_new(self, site: BreakSite, before: Observation, candidate: Candidate) -> bool:
-        """Whether a line breaks after a change that did not break before it."""
+        """Return True if a line breaks after a change that did not break before it."""
         path = str(self.files.path(site.path))
         line: int | None = site.line
         if path in candidate.sources:
@@ -654,7 +657,7 @@ class Work:
         settings: tuple[str, ...],
         runs: Sequence[Observation],
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
-        """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
+        """Combine all changes that do not touch the same lines; return only the first if they fail together."""
         chosen: list[Candidate] = []
         for candidate in kept:
             edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
@@ -734,7 +737,7 @@ class Work:
         }
 
     def _does_as_much(self, seen: Observation, trial: Trial) -> bool:
-        """Whether a trial shows no less than a run with more settings."""
+        """Return True if a trial shows no less than a run with more settings."""
         loses = trial.not_lasting or (trial.holding_back and not self.wanted.unsafe)
         more = compiled_again(trial.observation) > compiled_again(seen)
         return not loses and not more and spoiled(seen, trial) is None
@@ -742,7 +745,7 @@ class Work:
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
-        """Puts variants to the proof; what each takes away."""
+        """Try variants; return the answer, and what each removes."""
         asked: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
@@ -800,7 +803,7 @@ class Work:
         request: ProofRequest,
         gone: _Gone,
     ) -> FixChange:
-        """The change with what its trial says; `before` is the run of what it was made to."""
+        """Return the change with the result of its trial; `before` is the run without it."""
         change = candidate.change
         lines = {
             shown: LineMap(self.files.text(path), candidate.sources[path])
@@ -827,7 +830,7 @@ class Work:
     def _not_run(
         self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]
     ) -> str | None:
-        """Which statement no call ran that the change takes away or writes, or what else no call shows, in one line."""
+        """Return which removed or new statement no call ran, or which other change no call shows, in one line."""
         taken = {
             side.test
             for side in result.sides
@@ -869,7 +872,7 @@ class Work:
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:
-        """A change that was tried for whatever it cures, put to the first break that it does."""
+        """Assign a change that was tried for any break to the first break that it fixes."""
         left = {(site.path, site.line) for site in after.break_sites}
         for site in before.break_sites:
             path = self.files.path(site.path)
@@ -884,7 +887,7 @@ class Work:
         return display_path(path, str(self.root))
 
     def _counts(self, change: FixChange, asserts: bool = False) -> bool:
-        """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
+        """Return True if a change should be proposed, given its proof; with `asserts` compiled code may raise
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
         is_limited = change.condition is not None and not (

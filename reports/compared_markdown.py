@@ -1,4 +1,4 @@
-"""Two reports held against each other, as Markdown for a comment on a pull request."""
+"""A comparison of two reports, as Markdown for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcready.schema.comparison import BenchChange, Comparison
 
 
 def render(comparison: Comparison) -> str:
-    """The comment: what is new and what is fixed in a table each, and a line for each target."""
+    """Return the comment: tables of new and of fixed findings, and a line for each target."""
     return "\n".join(_lines(comparison)) + "\n"
 
 
@@ -47,7 +47,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _bench(bench: BenchChange) -> Iterator[str]:
-    """Each arm in each case before and after, and what else differs."""
+    """Yield each arm in each case before and after, and other differences."""
     if bench.arms:
         yield from ("", "| case | arm | before | after | | |", "|---|---|---|---|---|---|")
     for found in bench.arms:

@@ -1,4 +1,4 @@
-"""Findings alone, one line each, as linters print them."""
+"""Only the findings, one line each, as linters print them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tcready.schema.report import Report
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """`path:line:column: CODE level message (status) name` for each finding, by place; those in installed packages only
-    with `third_party`. The name is the beginning of its fingerprint, which `tcready explain` takes."""
+    """Return `path:line:column: CODE level message (status) name` for each finding, by place; those in installed
+    packages only with `third_party`. The name is the beginning of its fingerprint, for `tcready explain`."""
     names = short_names(finding.fingerprint for finding in report.findings)
     return "".join(
         f"{visible(finding.path)}:{finding.line}:{finding.column}: {visible(code_of(finding))} {finding.level} "

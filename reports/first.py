@@ -25,7 +25,7 @@ from tcready.schema.words import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.target import LibraryModel
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
-"""By `verified` of the finding's fix."""
+"""Texts by `verified` of the finding's fix."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Step:
 
 
 def verdict_words(target: TargetReport) -> str:
-    """What keeps the target from being captured whole, and how much is captured, by time where it was measured; empty
-    if the verdict's own reason is needed: of a run that failed, or of none."""
+    """Return what keeps the target from being captured whole, and the captured share, by time if measured; empty if
+    the verdict's own reason is needed: for a failed run, or without one."""
     cover = target.coverage
     failed = any(stage.state == "fail" and stage.stage != "fullgraph" for stage in target.stages) or (
         target.observation.training is not None and target.observation.training.failed
@@ -100,7 +100,7 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
 
 
 def _is_named_model(target: TargetReport) -> bool:
-    """Whether it was asked for as `hf:bert`, or as an expression."""
+    """Return True if the target was given as `hf:bert`, or as an expression."""
     asked = target.observation.asked
     return "--model" in asked or any(LibraryModel.parse(word) is not None for word in asked[:1])
 
@@ -146,7 +146,7 @@ def _by_plan(target: TargetReport) -> Step | None:
 
 
 def _undecided(target: TargetReport) -> Step | None:
-    """What to do after a bench that did not come to an answer."""
+    """Return what to do after a bench without an answer."""
     bench = target.observation.bench
     if bench is None or bench.recommended is not None:
         return None
@@ -187,7 +187,7 @@ def _holds(region: Region) -> str:
 
 
 def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
-    """Fix the rule whose findings cost most in the run; without a run, the most severe and most certain one."""
+    """Fix the rule with the findings that cost most in the run; without a run, the most severe and most certain one."""
     if target.verdict == "ready":
         return None
     alone = len({each.target for each in report.targets}) == 1
@@ -202,13 +202,13 @@ def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> 
 
 
 def _shown_elsewhere(finding: Finding, target: str) -> bool:
-    """Whether another target showed something of it, and this one nothing. In a trace, any line may have run."""
+    """Return True if only other targets showed something of it. In a trace, any line may have run."""
     shown = {entry.target for entry in finding.targets if entry.status != "predicted"}
     return bool(shown) and target not in shown
 
 
 def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
-    """What to fix first in sources with several targets, if none was run."""
+    """Return what to fix first in sources with several targets, if none was run."""
     group = _most_urgent(report.findings)
     return _step(group, names, "") if group else None
 
@@ -232,7 +232,7 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
-    """What these findings force to run eagerly; as a share of the time if exactly one run was timed."""
+    """Return what these findings force to run eagerly; as a share of the time if exactly one run was timed."""
     if all(finding.cost is None for finding in group) or any(
         each.effect == "compile_error" for each in group
     ):

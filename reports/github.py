@@ -13,10 +13,10 @@ COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "no
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """Files that could not be read, runs that failed, then the findings, the heaviest first; GitHub shows ten a kind.
+    """Return unreadable files, failed runs, then the findings, most severe first; GitHub shows ten of each kind.
 
-    Findings in installed packages are left out unless `third_party`. They, and what stands outside of the working
-    folder, are told without a place: their files are in no diff.
+    Findings in installed packages are left out unless `third_party`. They, and files outside of the working folder,
+    have no location, because they are in no diff.
     """
     shown = without_absolute_paths(report)
     lines = [
@@ -58,7 +58,7 @@ def _command(finding: Finding, placed: bool) -> str:
 
 
 def _data(text: str) -> str:
-    """As the runner's toolkit escapes what stands behind the command."""
+    """Escape the text after the command as the runner's toolkit does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -14,10 +14,10 @@ SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "inf
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """A JSON list with one entry a finding; fingerprints are unique, as GitLab asks.
+    """Return a JSON list with one entry for each finding; fingerprints are unique, as GitLab requires.
 
     Findings in installed packages are left out unless `third_party`: their files are in no diff. Those outside of the
-    working folder always are: GitLab knows files by their path in the repository alone.
+    working folder always are: GitLab knows only paths in the repository.
     """
     shown, elsewhere = without_absolute_paths(report), outside(report)
     times: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Findings alone, each a JSON object on a line of its own, as `findings` of the JSON report has it."""
+"""Only the findings, each a JSON object on its own line, as in `findings` of the JSON report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcready.schema.report import Report
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """A line for each finding, by place; those in installed packages only with `third_party`. Pure ASCII."""
+    """Return a line for each finding, by place; those in installed packages only with `third_party`. Pure ASCII."""
     return "".join(
         json.dumps(finite(as_json(finding)), sort_keys=True, allow_nan=False, separators=(",", ":")) + "\n"
         for finding in listed(report, third_party)

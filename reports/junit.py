@@ -15,7 +15,7 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """Findings of level error and warning fail, notes pass with their text; a stage that did not run is skipped.
+    """Return findings: levels error and warning fail, notes pass with their text; a stage that did not run is skipped.
 
     Findings in installed packages are left out unless `third_party`.
     """

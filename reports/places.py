@@ -1,7 +1,7 @@
-"""Places in notebooks, as people and programs know them: in a cell, or on a line of the file.
+"""Places in notebooks, for people and programs: in a cell, or on a line of the file.
 
-A report counts the lines of a notebook's code cells one after the other, as they were read. What is shown is rendered
-from the report that one of these gives.
+A report counts the lines of a notebook's code cells one after the other, as they were read. Output is rendered from the
+report that one of these returns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tcready.schema.words import lines_of
 
 
 def by_cell(report: Report) -> Report:
-    """The report with each cell of a notebook as a file of its own: `nb.ipynb:cell 3`, line 5."""
+    """Return the report with each cell of a notebook as a separate file: `nb.ipynb:cell 3`, line 5."""
     cells = _cells(report)
     if not cells:
         return report
@@ -29,7 +29,7 @@ def by_cell(report: Report) -> Report:
 
 
 def by_file_line(report: Report) -> Report:
-    """The report with the lines of notebooks as they stand in the .ipynb file. Columns stay those of the code."""
+    """Return the report with line numbers of notebooks in the .ipynb file. Columns remain those of the code."""
     cells = _cells(report)
 
     def in_file(path: str, line: int) -> tuple[str, int] | None:
@@ -44,7 +44,7 @@ def _cells(report: Report) -> dict[str, tuple[Cell, ...]]:
 
 
 def _parted(source: SourceText) -> list[SourceText]:
-    """A source for each cell; a file that is no notebook itself."""
+    """Return a source for each cell; a file that is not a notebook unchanged."""
     if not source.cells:
         return [source]
     lines = lines_of(source.text)

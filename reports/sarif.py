@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: what code scanning reads (GitHub, Azure DevOps, editors)."""
+"""SARIF 2.1.0 for code scanning (GitHub, Azure DevOps, editors)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tcready.schema.static import Finding, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SHOWN = 5000
-"""Results that GitHub shows of one run, the heaviest first (docs.github.com, SARIF support for code scanning)."""
+"""Number of results that GitHub shows of one run, the most severe first (docs.github.com, SARIF support for code
+scanning)."""
 FINGERPRINT = "tcready/v1"
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """One run as JSON. Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    """Return one run as JSON. Findings in installed packages are left out unless `third_party`: their files are in no
+    diff.
 
-    Of more than 5,000 results the heaviest are kept, and the invocation says how many were left out.
+    Of more than 5,000 results the most severe are kept, and the invocation says how many were left out.
     """
     shown, elsewhere = without_absolute_paths(report), outside(report)
     known = rules_by_code(shown)
@@ -57,7 +59,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
 
 def code_of_rule(finding: Finding) -> str:
-    """The rule's code; what a run alone showed has an id by what advises on it (`run-GB0170`), else by its effect."""
+    """Return the rule's code; for what only a run showed an ID by its advice (`run-GB0170`), else by its effect."""
     return finding.rule or f"run-{finding.advice or finding.effect.replace('_', '-')}"
 
 
@@ -87,7 +89,7 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str]) -> dict[str, Any]:
-    """`elsewhere`: files that are not below the source root."""
+    """Return a result. `elsewhere`: files that are not below the source root."""
 
     def artifact(path: str) -> dict[str, str]:
         below = finding.origin == "own" and path not in elsewhere
@@ -130,7 +132,7 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
 
 
 def _region(finding: Finding) -> dict[str, int]:
-    """The span; in a notebook whole lines, since there a line of the file is a line of code in quotes."""
+    """Return the span; in a notebook whole lines, because a line of the file is a quoted line of code."""
     lines = {"startLine": finding.line, "endLine": finding.end_line}
     if finding.cell is not None:
         return lines

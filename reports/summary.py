@@ -1,4 +1,4 @@
-"""What a notebook shows of a check: a piece of HTML that needs nothing from outside, and changes nothing around it."""
+"""The display of a check in a notebook: a self-contained piece of HTML that affects nothing around it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tcready.reports.places import by_cell
 from tcready.schema.report import Report
 
 SHOWN = 20
-"""Findings that are listed; the page has all."""
+"""Number of findings that are listed; the page has all."""
 
 
 def render(report: Report) -> str:
-    """Verdict, coverage and plan of each target, then the findings in own code, the heaviest first."""
+    """Return verdict, coverage and plan of each target, then the findings in own code, the most severe first."""
     shown = by_cell(without_absolute_paths(report))
     own = view.heaviest_first(view.listed(shown, third_party=False))
     return (

@@ -1,5 +1,5 @@
-"""A module that a forward copies, and only calls: called with copies of its tensors. Imported only when a rewrite is
-asked for."""
+"""Rewrite a module that a forward copies, and only calls: call it with copies of its tensors. Imported only for a
+rewrite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = (
 
 
 def is_called(place: Located) -> bool:
-    """Whether what `copy.deepcopy` gives there is called, so that it is no tensor."""
+    """Return True if the result of `copy.deepcopy` is called, so that it is not a tensor."""
     node, parents = place.node, place.piece.parents
     parent = parents[node]
     if isinstance(parent, cst.Call):
@@ -34,15 +34,15 @@ def is_called(place: Located) -> bool:
 
 
 def _name(place: Located) -> str | None:
-    """The name that the copy is given."""
+    """Return the name of the copy."""
     parent = place.piece.parents[place.node]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
     return target.value if isinstance(target, cst.Name) else None
 
 
 def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
-    """`layer = copy.deepcopy(self.layer)`, then `layer(x)`, as `torch.func.functional_call` with copies of its
-    tensors."""
+    """Rewrite `layer = copy.deepcopy(self.layer)`, then `layer(x)`, as `torch.func.functional_call` with copies of
+    its tensors."""
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
@@ -101,7 +101,7 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
 
 
 def _is_plain(module: cst.BaseExpression) -> bool:
-    """Whether it is a name, an attribute, or an item by a number of one of these."""
+    """Return True for a name, an attribute, or an item of one of these by a number."""
     while isinstance(module, (cst.Attribute, cst.Subscript)):
         if isinstance(module, cst.Subscript):
             only = module.slice[0].slice if len(module.slice) == 1 else None
@@ -112,7 +112,7 @@ def _is_plain(module: cst.BaseExpression) -> bool:
 
 
 def _names(module: cst.BaseExpression) -> list[str]:
-    """What of it may be given another value: its names, and the attributes of self."""
+    """Return the parts of it that may be reassigned: its names, and the attributes of self."""
     found: list[str] = []
     while isinstance(module, (cst.Attribute, cst.Subscript)):
         found.append(text(module))
@@ -125,7 +125,7 @@ def _names(module: cst.BaseExpression) -> list[str]:
 
 
 def _is_below(place: Located, node: cst.CSTNode, around: Iterable[cst.CSTNode]) -> bool:
-    """Whether a node stands in one of some others, and in the same function as the copy."""
+    """Return True if a node is inside one of some others, and in the same function as the copy."""
     among = set(around)
     inside: cst.CSTNode | None = node
     while inside is not None:
@@ -140,7 +140,7 @@ def _is_below(place: Located, node: cst.CSTNode, around: Iterable[cst.CSTNode]) 
 def _called(
     torch: str, module: cst.BaseExpression, state: cst.BaseExpression, call: cst.Call
 ) -> cst.BaseExpression | None:
-    """The call with a state of its own; None if its arguments are not written one by one."""
+    """Return the call with a state of its own; None unless its arguments are written one by one."""
     if any(arg.star for arg in call.args):
         return None
     given = [arg.value for arg in call.args if arg.keyword is None]

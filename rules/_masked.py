@@ -1,4 +1,5 @@
-"""Work that a mask guards (`if mask.any(): x[mask] = 0`): done always where it changes nothing otherwise."""
+"""Rewrite work that a mask guards (`if mask.any(): x[mask] = 0`) so that it is always done, if it changes nothing
+otherwise."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ NEUTRAL = {"+": "0", "-": "0", "*": "1", "/": "1"}
 
 
 def unguarded(place: Located) -> Ways:
-    """A one-armed `if` whose statements are done always, each so that it changes nothing where the test is false."""
+    """Rewrite an `if` without `else` so that its statements always run, and change nothing if the test is false."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
@@ -67,7 +68,7 @@ class _Unguarded:
         self.chooser = Chooser(torch, self.test, self.named, Shapes.at(place, branch))
 
     def statements(self) -> tuple[list[cst.BaseStatement], str, str]:
-        """The statements, how they were made and why they may differ. Raises Refused."""
+        """Return the statements, how they were made and why they may differ. Raises Refused."""
         made: list[cst.BaseStatement] = []
         identical = special = False
         for statement in block_of(self.branch.body):
@@ -131,7 +132,7 @@ class _Unguarded:
         return False
 
     def _keeps(self, call: cst.Call, in_place: bool) -> cst.BaseExpression | None:
-        """The tensor that a call gives back, or leaves, as it was."""
+        """Return the tensor that a call returns or leaves unchanged."""
         if not isinstance(call.func, cst.Attribute):
             return None
         name, of = call.func.attr.value, call.func.value
@@ -155,11 +156,11 @@ class _Unguarded:
         return None
 
     def _is_off(self, mask: cst.BaseExpression) -> bool:
-        """Whether a mask has no true element where the test is false."""
+        """Return True if a mask has no true element when the test is false."""
         return self._is_kind(mask, self.off)
 
     def _is_on(self, mask: cst.BaseExpression) -> bool:
-        """Whether a mask has no false element where the test is false."""
+        """Return True if a mask has no false element when the test is false."""
         return self._is_kind(mask, self.on)
 
     def _is_kind(self, mask: cst.BaseExpression, kind: str, deep: int = 4) -> bool:
@@ -191,7 +192,7 @@ class _Unguarded:
     # what the condition is put into
 
     def _conditional(self, part: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
-        """Raises Refused."""
+        """Make a statement conditional. Raises Refused."""
         self.uses += 1
         torch, test = self.torch, self.named
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
@@ -213,7 +214,7 @@ class _Unguarded:
         raise Refused("the guarded code contains more than assignments to names and to parts of tensors")
 
     def _in_place(self, call: cst.Call) -> cst.Call:
-        """`x.add_(v)` and its kin under a condition. Raises Refused."""
+        """Return `x.add_(v)` and similar calls under a condition. Raises Refused."""
         torch, test, func = self.torch, self.named, call.func
         if (
             not isinstance(func, cst.Attribute)
@@ -247,7 +248,7 @@ class _Unguarded:
         return made
 
     def _into(self, part: cst.Assign, target: cst.Subscript) -> cst.BaseSmallStatement:
-        """`x[i] = v` under a condition."""
+        """Return `x[i] = v` under a condition."""
         torch, test = self.torch, self.named
         indexes = _indexes(target)
         if all(_is_plain(index) for index in indexes):
@@ -263,10 +264,10 @@ class _Unguarded:
 
 
 def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
-    """The text of the mask that has no true element where the test is false, and of the one that has no false one.
+    """Return the text of the mask that has no true element if the test is false, and of the one that has no false one.
 
-    An integer mask that is nonzero everywhere need not be 1 everywhere, one whose sum is zero need not be zero
-    everywhere, and `~` of one is no mask: those hold for booleans alone.
+    Only for booleans: an integer mask that is nonzero everywhere need not be 1 everywhere, one with sum zero need not
+    be zero everywhere, and `~` of one is no mask.
     """
     if not isinstance(tensors, Leaf):
         return "", ""
@@ -309,7 +310,7 @@ def _indexes(node: cst.Subscript) -> list[cst.BaseExpression]:
 
 
 def _is_plain(index: cst.BaseExpression) -> bool:
-    """Whether it is a position, `...` or None; slices are not among the indexes."""
+    """Return True for a position, `...` or None; indexes contain no slices."""
     if isinstance(index, cst.UnaryOperation):
         return _is_plain(index.expression)
     return isinstance(index, (cst.Integer, cst.Ellipsis)) or (

@@ -1,4 +1,4 @@
-"""Whatever asks a tensor for its truth: the ways to write the branch anew that the answer decides."""
+"""Dispatch uses of a tensor's truth value: the rewrites of the branch that depends on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAVES_LOOP = (
 
 
 def _leaves_loop(place: Located, branch: cst.If) -> bool:
-    """Whether a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
+    """Return True if a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
     node: cst.CSTNode | None = branch
     while node is not None and not isinstance(node, (cst.For, cst.While, cst.FunctionDef)):
         node = place.piece.parents.get(node)
@@ -42,7 +42,7 @@ def _leaves_loop(place: Located, branch: cst.If) -> bool:
 
 
 def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
-    """The rewrites of the statement or expression whose test this is, or is an operand of; nothing if it is none."""
+    """Return the rewrites of the statement or expression with this test or operand; nothing if there is none."""
     owner = owner_of(place)
     if isinstance(owner, cst.IfExp):
         yield from choosing_expression(place)

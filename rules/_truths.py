@@ -1,4 +1,5 @@
-"""The truth of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on tensors."""
+"""Rewrite truth values of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on
+tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ UNTIL_ONE = Declined("the items are tested only until one decides")
 
 
 def operating(place: Located) -> Ways:
-    """`a and b`, `a or b`, `not a` that give a value, through `torch.logical_and` and its kin."""
+    """Rewrite `a and b`, `a or b`, `not a` that return a value with `torch.logical_and` and similar functions."""
     if owner_of(place) is not None:
         return
     whole = place.node
@@ -93,7 +94,7 @@ def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
 
 
 def deciding(place: Located) -> Ways:
-    """A chain of comparisons, `any`, `all`, `in` and the order of tensors, as torch has them."""
+    """Rewrite a chain of comparisons, `any`, `all`, `in` and the order of tensors with torch."""
     node = place.node
     if owner_of(place) is not None and isinstance(node, cst.Comparison):
         return  # the branch is written anew as a whole
@@ -190,7 +191,7 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
 
 
 def equating(place: Located) -> Ways:
-    """`torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
+    """Rewrite `torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
     call = place.node
     if (
         owner_of(place) is not None
@@ -218,7 +219,7 @@ def equating(place: Located) -> Ways:
 
 
 def looping(place: Located) -> Ways:
-    """`while t:` over local tensors as `while_loop`, where it is compiled."""
+    """Rewrite `while t:` over local tensors as `while_loop`, in compiled code."""
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
         return
@@ -282,7 +283,7 @@ def _inner(
 
 
 def asserting_object(place: Located) -> Ways:
-    """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
+    """Rewrite `assert rows` as `assert bool(rows)`: Dynamo does not make a tensor of a Python bool."""
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
     if "bool" in place.source.derive(names_in):
@@ -297,7 +298,7 @@ def asserting_object(place: Located) -> Ways:
 
 
 def checking(place: Located) -> Ways:
-    """`torch._check_tensor_all(condition)` as an assertion inside the graph."""
+    """Rewrite `torch._check_tensor_all(condition)` as an assertion inside the graph."""
     call = place.node
     line = place.statement
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -344,7 +345,7 @@ def checking(place: Located) -> Ways:
 
 
 def counting(place: Located) -> Ways:
-    """How many elements `nonzero` picks, without picking them."""
+    """Rewrite the count of elements that `nonzero` selects without selecting them."""
     call = place.node
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return

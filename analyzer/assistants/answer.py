@@ -1,4 +1,4 @@
-"""What a tool answers, and how it is cut to the size that the caller has room for. Pure."""
+"""The answer of a tool, cut to the size that the caller allows. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from tcready.reports.view import number, visible
 
 ROOM = 4000
-"""Characters of a whole answer, its text and its data together, unless the caller asks for more."""
+"""Default limit of a whole answer, text and data together, in characters. The caller may raise it."""
 LEAST = 1500
-"""An answer that says what was left out of it needs as much."""
+"""Minimum limit in characters, enough to say what was left out."""
 MOST = 1_000_000
 _ENVELOPE = 200
 """Characters that the protocol puts around an answer."""
 _FOR_HEADS = 240
-"""Of what is kept for notes: so much for the first lines of what there is no room for."""
+"""Number of the characters for notes that go to first lines of pieces that do not fit."""
 _HEAD = 120
 """Characters of such a line."""
 _FOR_NOTES = 600
-"""Kept free for what is said of parts that were left out."""
+"""Characters reserved for notes about parts that were left out."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +31,34 @@ class Piece:
     text: str
     """A line, or a few."""
     data: Any = None
-    """What it is in JSON; None in a section whose data nobody reads."""
+    """The piece in JSON; None in a section without data."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Pieces of one kind, told in their order as far as there is room."""
+    """Pieces of one kind, included in their order as far as there is room."""
 
     name: str
     """The key of its data; empty for text alone."""
     noun: str
-    """What one piece is called: `finding`."""
+    """The noun for one piece: `finding`."""
     pieces: tuple[Piece, ...]
     single: bool = False
-    """Whether it is one thing, such as a patch, and its data no list."""
+    """The section is one thing, such as a patch, and its data is not a list."""
     skipped: int | None = None
-    """Pieces that the caller asked to pass by; None if the tool passes none by."""
+    """The number of pieces that the caller skipped; None if the tool does not support that."""
     exact: bool = False
-    """Whether every character counts, as in a patch."""
+    """Every character counts, as in a patch."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool answers: some lines and fields that are always told, and sections that are told as far as they fit."""
+    """The answer of a tool: lines and fields that are always included, and sections that are included as far as they
+    fit."""
 
     head: str
     data: Mapping[str, Any] | None = field(default_factory=dict)
-    """None: the answer is text alone."""
+    """None: the answer has text only."""
     sections: tuple[Section, ...] = ()
 
 
@@ -70,10 +71,10 @@ class Fitted:
 
 
 def fitted(answer: Answer, room: int) -> Fitted:
-    """The answer within `room` characters, as JSON has them; what was left out is said, and how to get it.
+    """Return the answer within `room` characters (of JSON), with notes on what was left out and how to get it.
 
-    Sections are filled in their order. One whose next piece does not fit ends there, and the ones behind it get the rest.
-    Of a section that has room for no piece the first lines of some are told, as text alone.
+    Sections are filled in their order. A section ends at its first piece that does not fit, and later sections get the
+    rest. A section without room for any piece shows the first lines of some pieces, in the text only.
     """
     asked = [
         replace(each, pieces=tuple(_clean(piece, each.exact) for piece in each.pieces))
@@ -120,7 +121,7 @@ def fitted(answer: Answer, room: int) -> Fitted:
 
 
 def _kept(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
-    """How many pieces of each section there is room for."""
+    """Return how many pieces of each section fit."""
     for section in costs:
         count = 0
         for cost in section:
@@ -137,7 +138,7 @@ def _first_line(piece: Piece) -> str:
 
 
 def _note(section: Section, count: int) -> str:
-    """What is left out of a section of which `count` pieces are told."""
+    """Return a note on what is left out of a section that shows `count` pieces."""
     if section.single:
         return f"the {section.noun} ({sum(len(piece.text) for piece in section.pieces)} characters)"
     paging = "" if section.skipped is None else f" (skip={section.skipped + max(count, 1)} goes on)"
@@ -149,7 +150,7 @@ def _cost(piece: Piece, has_data: bool) -> int:
 
 
 def _size(value: Any) -> int:
-    """Characters as JSON, without what stands for nothing."""
+    """Return the number of characters in JSON without empty values."""
     return len(json.dumps(value, ensure_ascii=False)) if value not in (None, "") else 0
 
 
@@ -158,7 +159,7 @@ def _clean(piece: Piece, exact: bool) -> Piece:
 
 
 def _cleaned(value: Any, exact: bool) -> Any:
-    """The same with every text printable."""
+    """Return the same value with every text made printable."""
     if isinstance(value, str):
         return _printable(value, exact)
     if isinstance(value, Mapping):
@@ -167,7 +168,7 @@ def _cleaned(value: Any, exact: bool) -> Any:
 
 
 def _printable(text: str, exact: bool) -> str:
-    """`text` with controls and what moves other characters spelled out; `exact`: with what JSON cannot hold alone."""
+    """Escape control and bidirectional characters of `text`; if `exact`, only those that JSON cannot represent."""
     if exact:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
     return visible(text, keep="\n\t")

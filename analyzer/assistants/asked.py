@@ -1,4 +1,4 @@
-"""What each tool is asked: its arguments, typed and described, as the client is told them and as they are checked."""
+"""The arguments of each tool, with types and descriptions, for the client and for validation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Characters = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What every tool takes."""
+    """The arguments that every tool has."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -57,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Running(Asked):
-    """How a model is run."""
+    """Arguments on how to run a model."""
 
     inputs: Inputs = None
     mode: OneMode = None
@@ -178,7 +178,7 @@ class BenchAsked(Running):
 
 
 def schema_of(asked: type[Asked]) -> dict[str, Any]:
-    """The arguments as JSON Schema."""
+    """Return the JSON Schema of the arguments."""
     found: dict[str, Any] = TypeAdapter(asked).json_schema()
     found.pop("title", None)
     for each in found["properties"].values():
@@ -187,7 +187,7 @@ def schema_of(asked: type[Asked]) -> dict[str, Any]:
 
 
 def checked(asked: type[_T], tool: str, given: dict[str, Any]) -> _T:
-    """The arguments that a client gave. Raises TcreadyError, in one line, for what the tool does not take."""
+    """Validate the arguments from a client. Raises TcreadyError, in one line, for invalid arguments."""
     try:
         found: _T = TypeAdapter(asked).validate_python(given)
     except ValidationError as error:

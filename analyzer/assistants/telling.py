@@ -1,4 +1,4 @@
-"""What an assistant is told of reports, changes and rules: verdicts, what to do first, lines with stable ids. Pure."""
+"""Render reports, changes and rules for an assistant: verdicts, next steps, and lines with stable IDs. Pure."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tcready.schema.static import Finding
 from tcready.schema.words import LEVELS, TcreadyError
 
 MANY_TARGETS = 4
-"""With more targets that nobody ran their verdicts, which say no more than that, are left out."""
+"""With more targets than this, the verdicts of targets that were not run are left out: they say nothing else."""
 
 
 def of_check(report: Report, *, third_party: bool, skip: int) -> Answer:
-    """Verdicts, what to do first, and the findings from number `skip` on, those that are no notes before the others.
+    """Return verdicts, next steps, and the findings from number `skip` on, notes last.
 
-    Of findings in installed packages only the number is told unless `third_party`.
+    Findings in installed packages are only counted unless `third_party`.
     """
     shown = by_cell(report)
     names = short_names(finding.fingerprint for finding in shown.findings)
@@ -111,7 +111,7 @@ def _verdict(target: TargetReport, report: Report) -> Piece:
 
 
 def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
-    """What to do about the one target, or about those that were run if they are few."""
+    """Return the next steps for a single target, or for the targets that were run if they are few."""
     ran = [target for target in report.targets if target.was_run]
     reported = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
     found = [step for target in reported for step in steps(target, report, names)]
@@ -149,12 +149,12 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> Piece:
 
 
 def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something: an answer has little room."""
+    """Drop empty fields, to save room."""
     return {key: value for key, value in data.items() if value not in (None, False, "", [])}
 
 
 def which_run(report: Report, when: str | None) -> str:
-    """Of which run it is what is told of Dynamo, and of when; empty if nothing was run."""
+    """Describe which run the results of Dynamo are from, and when it was; empty if nothing was run."""
     ran = [
         f"{each.target} ({mode_words(each)})"
         for each in report.targets
@@ -167,7 +167,7 @@ def which_run(report: Report, when: str | None) -> str:
 
 
 def of_text(text: str) -> Answer:
-    """A page, or all of one finding: text alone."""
+    """Return a page, or everything about one finding: text only."""
     first, *rest = text.rstrip("\n").split("\n")
     return Answer(first, None, (Section("", "line", tuple(map(Piece, rest))),))
 
@@ -176,9 +176,9 @@ def of_text(text: str) -> Answer:
 
 
 def of_plan(report: Report) -> Answer:
-    """What the plan of the one target recommends, with the code, and what else was tried.
+    """Return what the plan of the only target recommends, with the code, and what else was tried.
 
-    Raises TcreadyError, with the reason, if there is none.
+    Raises TcreadyError, with the reason, if there is no plan.
     """
     target = _the_run(report)
     plan = target.observation.plan
@@ -266,7 +266,7 @@ def _region_data(region: Region) -> dict[str, Any]:
 
 
 def _the_run(report: Report) -> TargetReport:
-    """The target that was run. Raises TcreadyError, with the reason, if none was."""
+    """Return the target that was run. Raises TcreadyError, with the reason, if there is none."""
     ran = [target for target in report.targets if target.was_run]
     if not ran:
         why = verdict_sentence(report.targets[0]) if report.targets else "there is nothing to run"
@@ -275,7 +275,7 @@ def _the_run(report: Report) -> TargetReport:
 
 
 def refuse_nothing_shown(report: Report) -> None:
-    """Raises TcreadyError, with the first reason, if no run that was due established anything."""
+    """Raise TcreadyError, with the first reason, if no run established anything."""
     if not report.targets:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
     if all(target.verdict == "unknown" for target in report.targets):
@@ -286,7 +286,7 @@ def refuse_nothing_shown(report: Report) -> None:
 
 
 def _why_unknown(target: TargetReport) -> str:
-    """The stage that failed, and why; of a run that never began the verdict's reason."""
+    """Return the stage that failed, and why; for a run that never began, the reason of the verdict."""
     failed = next((stage for stage in target.stages if stage.state == "fail"), None)
     return f"{failed.stage}: {first_line(failed.detail)}" if failed else verdict_sentence(target)
 
@@ -295,7 +295,8 @@ def _why_unknown(target: TargetReport) -> str:
 
 
 def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
-    """The changes as one patch, what each is, and what is left. `ids` are fingerprints by path, line and rule."""
+    """Return the changes as one patch, a description of each, and what is left. `ids`: fingerprints by path, line
+    and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
     data: dict[str, Any] = {
         "changes_proposed": len(result.changes),
@@ -371,7 +372,7 @@ def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piec
 
 
 def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
-    """What the proof of a patch came to; `text` is that in words."""
+    """Return the result of verifying a patch; `text` is the same in words."""
     data: dict[str, Any] = {"holds": holds, "state": change.state}
     data |= {"reason": shortened(change.reason)} if change.reason else {}
     data |= {"another_outcome": shortened(change.unsafe)} if change.unsafe else {}
@@ -403,7 +404,7 @@ def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
 
 
 def of_bench(report: Report) -> Answer:
-    """Whether compiling pays, the arms that were measured, and what repeats it.
+    """Return whether compiling pays off, the measured arms, and the command that repeats the bench.
 
     Raises TcreadyError, with the reason, if nothing was measured.
     """
@@ -454,7 +455,7 @@ def _arm(case: str, arm: ArmBench) -> dict[str, Any]:
 
 
 def _figure(figure: Figure | None) -> list[float] | None:
-    """Median and the bounds of its interval, to four digits."""
+    """Return the median and the bounds of its interval, with four digits."""
     return (
         None
         if figure is None

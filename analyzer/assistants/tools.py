@@ -1,4 +1,4 @@
-"""The tools: each turns what it was asked into a call of `tcready.api`, and what that gives into an answer."""
+"""The tools: each turns its arguments into a call of `tcready.api`, and the result into an answer."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ FINGERPRINT = re.compile(r"[0-9a-f]+(-[0-9]+)?")
 
 @dataclass(frozen=True)
 class Place:
-    """What the server was started for."""
+    """The options that the server was started with."""
 
     root: Path
-    """The folder that paths are below; what is outside of it is refused."""
+    """Paths are relative to this folder; paths outside of it are refused."""
     settings: Callable[[], Settings]
-    """What pyproject.toml says at the time of the call, and what the server was started with."""
+    """Settings from pyproject.toml at the time of the call and from the options of the server."""
     executes: bool
-    """Whether anything may be executed."""
+    """Executing code is allowed."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool, as clients are told of it."""
+    """One tool, as clients see it."""
 
     name: str
     title: str
     description: str
     asks: type[Asked]
     answer: Callable[[Any, Place, Progressing], Answer]
-    """Given the arguments, the place, and what to call with how far the work is. Raises TcreadyError, in one line."""
+    """Called with the arguments, the place and a function for progress. Raises TcreadyError, in one line."""
     executes: bool
-    """Whether it does nothing without executing the user's code."""
+    """The tool needs to execute the user's code."""
 
 
 def offered(place: Place) -> tuple[Tool, ...]:
-    """The tools of a server."""
+    """Return the tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
 
 
@@ -135,7 +135,7 @@ def _fix(asked: FixAsked, place: Place, progress: Progressing) -> Answer:
 
 
 def _refuse_bytes(result: FixResult) -> None:
-    """Raises TcreadyError if the patch holds bytes of a file that is not in UTF-8, which no text of a protocol can."""
+    """Raise TcreadyError if the patch contains bytes that are not UTF-8: the protocol cannot represent them."""
     try:
         result.patch.encode("utf-8")
     except UnicodeEncodeError:
@@ -177,7 +177,7 @@ def _bench(asked: BenchAsked, place: Place, progress: Progressing) -> Answer:
 
 
 def _ran(target: str, place: Place, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
-    """The report of a target that is run, which `rule` finds again."""
+    """Run a target and return the report, in which `rule` finds it again."""
     settings = place.settings()
     report = api.check_targets(
         target, run=True, settings=settings, announce=_announcing(progress), progress=progress, checkout=False,
@@ -193,7 +193,7 @@ def _keep(report: Report, settings: Settings) -> None:
 
 
 def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
-    """How to run the model, as far as the caller says so: what is not said, pyproject.toml decides."""
+    """Return how to run the model, as far as the caller specifies it. pyproject.toml decides the rest."""
     if asked.inputs is not None:
         _refuse_outside(asked.inputs, place.root)
     given = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
@@ -201,7 +201,7 @@ def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
 
 
 def _announcing(progress: Progressing) -> Callable[[str], None]:
-    """What is about to be executed is told as the beginning of the work."""
+    """Report what is about to be executed as the beginning of the progress."""
     return lambda text: progress(Progress("announced", text))
 
 
@@ -211,7 +211,7 @@ def _refuse_execution(place: Place, what: str) -> None:
 
 
 def _refuse_outside(named: str, root: Path) -> None:
-    """Raises TcreadyError if a target, inputs or a file are named by a path that is outside of `root`, or is none."""
+    """Raise TcreadyError if a target, inputs or a file has a path outside of `root`, or an invalid path."""
     if "\0" in named:
         raise TcreadyError(f"{named!r} names nothing: a path holds no NUL")
     model = LibraryModel.parse(named)

@@ -29,7 +29,7 @@ interval by ranks."""
 FAR_APART = 2.0
 """The ratio of the largest to the smallest round of a process beyond which ranks give no interval."""
 PROCESS_SPREAD = 1.03
-"""How much a ratio may differ between two processes, however steady it is within each."""
+"""The largest ratio that is plausible between two processes, however steady each of them is."""
 TWENTIETHS = 20
 """The number of quantiles of the times of single calls."""
 _MOST_MORE = 100

@@ -94,7 +94,7 @@ def bench(
 
 
 def exit_of(benches: Sequence[Bench | None], slower: Sequence[str], *, guards: bool) -> int:
-    """The exit of the command. `guards`: --fail-on-regression was given; then a bench in which each arm failed fails."""
+    """Return the exit code. `guards`: --fail-on-regression was given, so a bench in which every arm failed fails."""
     measured = [found for found in benches if found is not None and found.verdict != "not_run"]
     if not benches or len(measured) < len(benches):
         return 2

@@ -141,7 +141,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
 
 
 def _folder(named: str) -> Path:
-    """The folder, made if it is not there. Raises TcreadyError if it cannot be."""
+    """Create the folder if it does not exist. Raises TcreadyError if that fails."""
     folder = Path(named)
     refuse(named, "--patch-dir")
     try:

@@ -17,7 +17,7 @@ from tcready.schema.report import Report
 from tcready.schema.words import TcreadyError
 
 SHOWN = 40
-"""Constructs that were not resolved, in a table of them."""
+"""Maximum number of unresolved constructs in a table."""
 
 
 @click.command(cls=ByPurpose)

@@ -125,7 +125,8 @@ def report(
 def _traced(
     traces: tuple[str, ...], targets: tuple[str, ...], moved: tuple[str, ...], *, quiet: bool
 ) -> Report:
-    """The report of a job's trace and the sources of `targets`. Raises TcreadyError if one of these is a report."""
+    """Return the report from the trace of a job and the sources of `targets`. Raises TcreadyError if one of these is
+    a report."""
     stored = next((name for name in targets if name.lower().endswith((".json", ".html", ".htm"))), None)
     if stored is not None:
         raise TcreadyError(

@@ -14,7 +14,7 @@ from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions,
 from tcready.schema.words import TcreadyError
 
 HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}
-"""Fields of RunOptions that hold for many models."""
+"""Fields of RunOptions that apply to many models."""
 READ = frozenset("mode torch exclude low plain_call".split())
 REPORTED = frozenset("select ignore per_file_ignores fail_on third_party".split())
 SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet".split())

@@ -26,37 +26,37 @@ from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, holds
 
 SettingsAt: TypeAlias = "Callable[[Path], Settings]"
-"""What the project in a folder asks for. Raises TcreadyError if its pyproject.toml says what it cannot."""
+"""Returns the settings of the project in a folder. Raises TcreadyError for an invalid pyproject.toml."""
 KEPT = 100
-"""Files that were closed, of which what was read is kept; with more of them all is dropped."""
+"""Number of closed files for which the reading is cached; beyond it, the cache is cleared."""
 
 
 @dataclass(frozen=True)
 class CellText:
-    """A cell of a notebook as the editor has it."""
+    """A cell of a notebook in the editor."""
 
     uri: str
     version: int | None
     text: str
     is_code: bool
-    """Whether it holds Python."""
+    """The cell contains Python."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file as the editor has it."""
+    """A file in the editor."""
 
     uri: str
     path: Path
-    """Its real path; one that no file has if it was never saved."""
+    """Its real path; a path without a file if it was never saved."""
     version: int | None
     text: str
     cells: tuple[CellText, ...] = ()
-    """Of a notebook, in order; `text` is then that of the file."""
+    """The cells of a notebook, in order; `text` is then that of the file."""
 
 
 def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText]) -> Document:
-    """A notebook, with the file that its cells make."""
+    """Return a notebook, with the file made of its cells."""
     made: list[dict[str, object]] = [
         {
             "cell_type": "code" if cell.is_code else "markdown",
@@ -72,37 +72,37 @@ def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText
 
 @dataclass(frozen=True)
 class Read:
-    """What is known of some documents."""
+    """Results of reading some documents."""
 
     root: Path
     documents: Mapping[str, Document]
-    """Those that were read, by URI."""
+    """The documents that were read, by URI."""
     report: Report | None
-    """All but the targets; None if the project's options say what cannot be done."""
+    """Everything except the targets; None if the project's options are invalid."""
     targets: tuple[StaticTarget, ...]
     """The models in the documents."""
     last_run: LastRun | None
-    """What was run last here; None if nothing was."""
+    """The last run in this folder; None if there is none."""
     problems: tuple[str, ...]
-    """What is wrong with the project's options."""
+    """Problems with the project's options."""
 
     def shown(self, document: Document) -> str:
-        """How the report names the document."""
+        """Return the name of the document in the report."""
         return display_path(str(document.path), str(self.root))
 
     def findings(self, document: Document) -> tuple[Finding, ...]:
-        """What stands in the document."""
+        """Return the findings in the document."""
         path = self.shown(document)
         return tuple(found for found in self.report.findings if found.path == path) if self.report else ()
 
     def source(self, document: Document) -> SourceText | None:
-        """What of the document was read; None if nothing was."""
+        """Return the source of the document; None if nothing was read."""
         path = self.shown(document)
         sources = self.report.sources if self.report is not None else ()
         return next((source for source in sources if source.path == path), None)
 
     def texts(self) -> dict[str, str]:
-        """The texts of the documents by the paths that the report has for them."""
+        """Return the texts of the documents by their paths in the report."""
         return {self.shown(document): document.text for document in self.documents.values()}
 
 
@@ -111,7 +111,7 @@ Stamp: TypeAlias = "tuple[int, int] | None"
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the project asks for, as long as the files that say so are as they were."""
+    """The settings of the project, valid as long as the files that define them do not change."""
 
     stamps: Mapping[Path, Stamp]
     settings: Settings
@@ -122,10 +122,10 @@ class _Asked:
 
 
 class Reader:
-    """Reads one project again and again; what is as it was is not read anew. Not for several threads at once."""
+    """Reads a project repeatedly and reuses what did not change. Not thread-safe."""
 
     def __init__(self, root: Path, settings_at: SettingsAt, rules: RuleSet) -> None:
-        """`root` is the folder that paths are relative to, whose pyproject.toml counts."""
+        """`root`: the folder that paths are relative to, and that has the pyproject.toml."""
         self._root = root
         self._settings_at = settings_at
         self._rules = rules
@@ -135,11 +135,11 @@ class Reader:
         self._seen: set[Unit] = set()
 
     def read(self, documents: Iterable[Document], stop: Stop = never) -> Read:
-        """What `tcready check` would tell of the documents if they were saved; those that it passes by are left out.
+        """Return what `tcready check` would report if the documents were saved; documents that it skips are left out.
 
-        Of documents that are one file under several names the last is read, and the others are left out.
+        If documents are one file under several names, only the last is read.
 
-        Raises StoppedError soon after `stop` says so.
+        Raises StoppedError soon after `stop` returns True.
         """
         asked = self._renewed()
         by_path = {each.path: each for each in documents if self._is_read(each.path, asked.options)}
@@ -174,13 +174,13 @@ class Reader:
         return narrow.narrowed(report, asked.known, options, names, self._root)[0], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
-        """Whether a check of the project would read the file; one outside of its folder counts as named."""
+        """Return True if a check of the project would read the file; a file outside of its folder counts as named."""
         if is_installed(str(path)) or is_excluded(path, options.exclude, self._root):
             return False
         return holds(self._root, path) or not path.is_relative_to(self._root)
 
     def _renewed(self) -> _Asked:
-        """What the project asks for now; what held before, else the defaults, if it says what it cannot."""
+        """Return the current settings of the project; if they are invalid, the previous ones, else the defaults."""
         asked = self._asked
         if asked is not None and all(_stamp(path) == then for path, then in asked.stamps.items()):
             return asked
@@ -212,11 +212,11 @@ class Reader:
         return self._asked
 
     def has_new_run(self) -> bool:
-        """Whether another run was kept since the last one was looked at."""
+        """Return True if another run was stored since the last one was loaded."""
         return explaining.when_kept(self._root) != self._last[0]
 
     def last_run(self) -> LastRun | None:
-        """What was run last here, read anew if another run was kept since."""
+        """Return the last run, loaded again if another one was stored since."""
         stamp = explaining.when_kept(self._root)
         if stamp != self._last[0]:
             report = explaining.kept(self._root)
@@ -225,7 +225,7 @@ class Reader:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Another value whenever the file was written; None if it is not there."""
+    """Return a value that changes whenever the file is written; None if it does not exist."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the source predicts and what the runs showed, put together into one Report."""
+"""Merge the predictions from the source and the results of runs into one Report."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def merge(
     tool: Tool,
     advice: Mapping[str, RuleText] = MappingProxyType({}),
 ) -> Report:
-    """One report of what was predicted and what was seen.
+    """Return one report of predictions and observations.
 
-    Findings are sorted by place; targets that ran come first, in the order given, then those that only the
-    source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
-    shown; a run-only finding spans its source line if the source is there, one character if not.
-    The report's `rules` keep those that a finding names, and of `advice`, by id of the type of break or by the name of
-    what has none, what speaks of what only a run showed.
+    Findings are sorted by place. Targets that ran come first, in the given order, then those known from the source
+    only. `static.sources` should include the sources of observed files, if they are to be shown; a run-only finding
+    spans its source line if the source exists, one character if not. The report's `rules` keep those that a finding
+    names, and those entries of `advice` (by ID of the type of break, or by name of a finding without a type) that apply
+    to findings that only a run showed.
     """
     code = Code({source.path: source.text for source in static.sources})
     modes: dict[str, set[Mode]] = defaultdict(set)
@@ -109,7 +109,7 @@ def _unused(
     rules: Sequence[RuleText],
     cells: Mapping[str, tuple[Cell, ...]],
 ) -> Iterator[str]:
-    """What to say of each `# noqa` that hides nothing; not if a run saw what no rule predicts."""
+    """Return a warning for each `# noqa` that hides nothing; none if a run saw something that no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:
         if (noqa.path, noqa.line) not in surprising:
@@ -121,5 +121,5 @@ def _unused(
 
 
 def _named(run: Run) -> str:
-    """The run's target, with the mode if it was run in several."""
+    """Return the name of the run's target, with the mode if it was run in several."""
     return f"{run.target} ({run.mode})" if run.mode else run.target

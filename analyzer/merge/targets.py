@@ -1,4 +1,4 @@
-"""Each target with its verdict and its regions: those that ran, then those that only the source speaks of."""
+"""Each target with its verdict and its regions: first those that ran, then those known from the source only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tcready.schema.run import Intent
 
 _SHOWN = 3
-"""So many members are named of which the source does not tell what they are."""
+"""Maximum number of unresolved members that are named."""
 
 
 def reports_of(
@@ -66,7 +66,7 @@ def reports_of(
 
 @dataclass(frozen=True)
 class _Known:
-    """The findings of a report, by what they are asked for: with thousands of runs, no run looks at all of them."""
+    """The findings of a report, indexed, so that no run looks at all of them: there may be thousands of runs."""
 
     by_print: Mapping[str, Sequence[Finding]]
     by_path: Mapping[str, Sequence[Finding]]
@@ -83,13 +83,13 @@ class _Known:
 
 
 def _root(target: StaticTarget, code: Code) -> Place | None:
-    """Where the forward of the target's root stands."""
+    """Return the location of the forward of the target's root."""
     root = next((module for module in target.modules if module.name == ""), None)
     return code.place(root.path, root.line) if root else None
 
 
 def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
-    """Whether both speak of one target: by name, or in one file by where the root's forward stands."""
+    """Return True if both are the same target: by name, or in one file by the location of the root's forward."""
     if target.target == run.target:
         return True
     if Target.place_in(target.target) != Target.place_in(run.target):
@@ -141,7 +141,8 @@ def _regions(
     breaks_by_code: Mapping[Place, Collection[str]],
     code: Code,
 ) -> tuple[Region, ...]:
-    """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
+    """Return the break-free parts of what ran, neither seen nor predicted to break; results of a clean run outweigh
+    predictions."""
     seen = run.observation
     by_module = [module.breaks for module in static.modules] if static else []
     clean = run.captured and is_whole(run)
@@ -160,7 +161,7 @@ def _regions(
 
 
 def _as_named(region: Region, run: Run) -> Region:
-    """The whole of a target that is no module, with the line that compiles just that."""
+    """Return the whole of a target that is not a module, with the line that compiles just that."""
     if region.name or not region.code or run.modules or run.observation.plan is not None:
         return region
     name = Target.parse(run.target).name or ""
@@ -172,14 +173,14 @@ def _as_named(region: Region, run: Run) -> Region:
 
 
 def kept(seen: Observation) -> Observation:
-    """What a report keeps of a run: every stage once, and not where the files stood on the machine."""
+    """Return a run as stored in a report: every stage once, without paths of the machine."""
     known = {stage.stage: stage for stage in seen.stages}
     stages = tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
     return dataclasses.replace(seen, stages=stages, sources=())
 
 
 def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
-    """A region that its author compiles already is left as it is: no code is suggested for it."""
+    """Leave a region that its author compiles already unchanged: no code is suggested for it."""
     for intent in intents:
         if region.name in intent.modules:
             return dataclasses.replace(
@@ -212,7 +213,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
 
 
 def _unknown(modules: Sequence[StaticModule]) -> str:
-    """What keeps modules out of regions although nothing in them is known to break."""
+    """Return why modules are not in regions although no break in them is known."""
     members = [
         f"{member} of {module.type}"
         for module in {each.type: each for each in modules}.values()
@@ -225,11 +226,11 @@ def _unknown(modules: Sequence[StaticModule]) -> str:
 def _breaking(
     known: _Known, target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
 ) -> frozenset[str]:
-    """Of the breaks in `predicted` (fingerprints), those that count against a target's regions.
+    """Return those of the breaks in `predicted` (fingerprints) that count against a target's regions.
 
-    A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
-    the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
-    comment or by the choice of rules, is a break all the same.
+    A run that traced the line, or never reached it, shows that these inputs do not break there. Breaks of the other
+    mode do not count in the run's `mode` (None: nothing was run). A break counts even if its finding is hidden, by a
+    comment or by the selection of rules.
     """
     return frozenset(
         print_

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 _Tree = TypeVar("_Tree", bound=ast.AST)
 _READ_NAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})
-"""Builtins that see how local variables are called."""
+"""Builtins that can see the names of local variables."""
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The registration of a fake kernel, as a run suggests it by the calls of the operator that it observed."""
+"""The registration of a fake kernel, derived from calls of the operator in a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
 
 
 def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iterator[Proposal | Declined]:
-    """The registration above the top-level statement around a line (1-based) that calls the operator.
+    """Return the registration above the top-level statement around a line (1-based) that calls the operator.
 
-    `path` is how the file is named in every output.
+    `path` is the name of the file in every output.
     """
     found = source.derive(torch_in)
     torch = found or "torch"
@@ -51,7 +51,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
 
 
 def _values(call: ObservedCall, torch: str) -> list[str]:
-    """What the fake kernel may give back, the likeliest first."""
+    """Return the possible results of the fake kernel, most likely first."""
     if not call.results:
         return [] if call.several else ["None"]
     first = call.results[0]
@@ -67,8 +67,8 @@ def _values(call: ObservedCall, torch: str) -> list[str]:
 
 
 def _sized(call: ObservedCall, torch: str) -> list[str]:
-    """An empty tensor whose sizes are looked for among those of the arguments: as all of one but its last or first ones,
-    whatever its rank is; then at the same place, seen from the front; then seen from the back."""
+    """Return an empty tensor with sizes taken from those of the arguments: all of one except the first or last ones,
+    whatever its rank; then at the same position from the front; then from the back."""
     result = call.results[0]
     if not call.arguments:
         return []
@@ -79,7 +79,8 @@ def _sized(call: ObservedCall, torch: str) -> list[str]:
 
 
 def _cut(call: ObservedCall) -> str:
-    """All sizes of an argument but some at one end, or all but another last one; empty if none has them."""
+    """Return all sizes of an argument except some at one end, or all with another last one; empty if no argument
+    matches."""
     wanted = call.results[0].sizes
     for each in call.arguments if wanted else ():
         rest = len(each.sizes) - len(wanted)
@@ -102,7 +103,7 @@ def _placed(call: ObservedCall, from_the_back: bool) -> str:
 
 
 def _size(call: ObservedCall, place: int, position: int) -> str:
-    """The size of the result at a place, as that of an argument at a position, a number that was given, or any size."""
+    """Return the size of a result's dimension: that of an argument at a position, a given number, or any size."""
     size = call.results[0].sizes[place]
     for each in call.arguments:
         if -len(each.sizes) <= position < len(each.sizes) and each.sizes[position] == size:

@@ -12,24 +12,24 @@ from tcready.schema.words import Mode
 
 @dataclass(frozen=True)
 class SideCount:
-    """How often a branch test that a change takes away was true and false."""
+    """How often a branch test that a change removes was true and false."""
 
     path: str
-    """As the report shows it."""
+    """The path in the report."""
     line: int
     text: str
     true: int
     false: int
     alone: bool
-    """Whether calls of its function alone were needed to take both."""
+    """Taking both sides required calls of its function alone."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was tried of a change, and what it showed."""
+    """What was tried of a change, and the results."""
 
     calls: int
-    """Calls compared, eager against eager, before against after."""
+    """Number of calls compared, eager with eager, before and after."""
     compiled_calls: int
     seeds: int
     modes: tuple[Mode, ...]
@@ -40,18 +40,18 @@ class Proof:
     """None if nothing was captured after the change."""
     share_before: float | None
     share_after: float | None
-    """Of a forward's operations, inside graphs."""
+    """Share of a forward's operations in graphs."""
     fullgraph: bool | None
-    """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
+    """`fullgraph=True` compiles afterwards; None if it was not tried, because breaks are left."""
     eager_ratio: float | None
     """Seconds of an eager call after over before."""
     not_compared: tuple[str, ...] = ()
-    """What no proof of this version looks at."""
+    """What no proof of this version compares."""
     compiled_again_before: int | None = None
-    """How often functions were compiled again in calls with the inputs as given."""
+    """Number of recompiles in calls with the given inputs."""
     compiled_again_after: int | None = None
     recompiled: str | None = None
-    """Functions that compile again at every call after the change, with the guards that fail; None if there are none."""
+    """Functions that recompile at every call after the change, with the guards that fail; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class Fix:
     title: str
     """One sentence."""
     safe: bool
-    """Whether it does what the code did by construction; False where there is no change."""
+    """It is equivalent by construction; False without a change."""
     diff: str | None
-    """A unified diff against the file as it stands, or None if only the rule's example speaks."""
+    """A unified diff against the current file, or None if there is only the rule's example."""
     verified: bool | None
-    """True or False once a run has shown it; None while nobody ran it."""
+    """True or False once a run has shown it; None before that."""
     edits: tuple[Edit, ...] = ()
-    """The change itself, of the files as they stand; `diff` shows it."""
+    """The change itself, for the current files; `diff` shows it."""
     settings: Mapping[str, bool | int | str] = field(default_factory=dict)
-    """Names of `torch._dynamo.config`, and the value with which Dynamo takes the code as it stands."""
+    """Names of `torch._dynamo.config` settings, and the values with which Dynamo compiles the unmodified code."""
     unsafe_because: str | None = None
-    """Why it might not do what the code did."""
+    """Why it may change behavior."""
     evidence: Proof | None = None
-    """Of a run that tried it."""
+    """Results of the run that tried it."""
     declined: str | None = None
-    """Why there is no change, or why the one that was tried does not hold."""
+    """Why there is no change, or why the change that was tried failed."""

@@ -1,4 +1,4 @@
-"""What the compile pipeline of a serving engine makes of findings. Its sources are read, never imported."""
+"""The effect of a serving engine's compile pipeline on findings. Its sources are read, never imported."""
 
 from tcready.serving.judge import NOT_INSTALLED, by_the_installed, served
 from tcready.serving.read import Pipeline, engine_in, read_engine

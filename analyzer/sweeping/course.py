@@ -1,4 +1,5 @@
-"""A sweep from what was named to its report: tasks are made, claimed, carried out by an engine, and kept in the store."""
+"""Run a sweep from the named targets to its report: create tasks, claim them, have an engine carry them out, and
+store the results."""
 
 from __future__ import annotations
 
@@ -34,36 +35,36 @@ from tcready.target import Target
 
 Tell = Callable[[str], None]
 NO_GROUND = Ground({}, {}, "", "", "", {})
-"""Of what is not worked out."""
+"""The inputs of a result that is not computed."""
 AHEAD = 2
-"""Tasks that an engine is given at a time, as a multiple of those that it works on."""
+"""Number of tasks that an engine gets at a time, as a multiple of those that it works on."""
 LOOK = 1.0
-"""Seconds between two looks at what another sweep is working on."""
+"""Seconds between two checks for results of another sweep."""
 BEAT = 20.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A task, where it belongs, and what its result rests on."""
+    """A task, its position, and the inputs of its result."""
 
     position: tuple[int, ...]
-    """Of its target among all, in the order in which they were named."""
+    """Position of its target among all, in the order in which they were named."""
     wanted: Wanted
     task: Task
     ground: Ground
     device: str = ""
     setting: str = ""
-    """What is the same in each sweep of this model in this cell of the matrix."""
+    """The key that is the same in each sweep of this model in this cell of the matrix."""
     asked: tuple[str, ...] = ()
-    """What makes the run on the command line of `tcready check`."""
+    """The arguments of `tcready check` that repeat the run."""
     table: str = ""
-    """The table that says how it is run; empty if none does."""
+    """The table with its settings; empty if there is none."""
 
 
 @dataclass
 class _Done:
-    """A step that is over, and how; its value stays in the store."""
+    """A finished step, and its result; the value stays in the store."""
 
     step: Step
     failure: str = ""
@@ -73,7 +74,7 @@ class _Done:
 
 @dataclass
 class _Course:
-    """One sweep under way."""
+    """One sweep in progress."""
 
     settings: Settings
     store: Store
@@ -88,7 +89,7 @@ class _Course:
     pending: deque[Step] = field(default_factory=deque)
     under_way: dict[str, list[Step]] = field(default_factory=dict)
     elsewhere: dict[str, list[Step]] = field(default_factory=dict)
-    """What another sweep is working on."""
+    """Steps that another sweep is working on."""
     done: list[_Done] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     """The settings of all steps."""
@@ -96,7 +97,7 @@ class _Course:
     taken: int = 0
 
     def go(self) -> None:
-        """Carries out all that is pending, and what follows from it."""
+        """Carry out all pending steps, and those that follow from them."""
         looked = beaten = time.monotonic()
         while self.pending or self.under_way or self.elsewhere:
             while self.pending and len(self.under_way) < AHEAD * self.engine.slots:
@@ -146,7 +147,7 @@ class _Course:
             self._over(step, result.failure, stored=False)
 
     def _over(self, step: Step, failure: str, *, stored: bool) -> None:
-        """What follows from a step that is over."""
+        """Add the steps that follow from a finished step."""
         kept = self.store.kept(step.task.key) if not failure else None
         if kept is None and not failure:
             failure = "its result is not in the store any more"
@@ -168,7 +169,7 @@ class _Course:
         self._say()
 
     def add(self, position: tuple[int, ...], wanted: Wanted) -> None:
-        """What is to be done for something that was named."""
+        """Add the steps for something that was named."""
         root = str(self.settings.root)
         if wanted.is_unspeakable:
             step = Step(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
@@ -181,14 +182,14 @@ class _Course:
             self.add_runs(position, wanted, None)
 
     def _mode(self, wanted: Wanted) -> ModeAsked:
-        """The mode to read the sources in: that of what lists the target."""
+        """Return the mode to read the sources in: that of the list with the target."""
         if wanted.table is not None:
             mode: ModeAsked = self.settings.with_table(wanted.table).values["mode"]
             return mode
         return plan.reading_mode((wanted.target,), self.settings, self.settings.tables or ())
 
     def add_runs(self, position: tuple[int, ...], wanted: Wanted, report: Report | None) -> None:
-        """The runs of what was read, in each cell of the matrix."""
+        """Add the runs of what was read, in each cell of the matrix."""
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
                 settings = cell.settings(self.settings.with_table(planned.table))
@@ -237,7 +238,8 @@ class _Course:
             self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked, named))
 
     def _surveyor(self, task: Task) -> Surveyor:
-        """Who finds what a task rests on. To read sources no interpreter is asked: nothing is executed for it."""
+        """Return the surveyor that finds the inputs of a task. To read sources no interpreter is asked, so nothing
+        is executed."""
         return self.surveyor(task.run.python if task.stage == "run" else None)
 
     def _say(self) -> None:
@@ -253,9 +255,9 @@ def sweep(
     announce: Tell,
     progress: Progressing,
 ) -> Report:
-    """Reads and runs everything that was named, or takes it from the store, and puts it into one report.
+    """Read and run everything that was named, or take it from the store, and combine it in one report.
 
-    Raises TcreadyError for what the user can mend: a target that is not there, a store that cannot be used, a matrix that
+    Raises TcreadyError for errors that the user can fix: a missing target, a store that cannot be used, a matrix that
     names no interpreter.
     """
     began = time.monotonic()
@@ -330,7 +332,7 @@ def sweep(
 
 
 def _report(course: _Course, seconds: float) -> Report:
-    """The report of all that is over. What was worked out comes back from the store."""
+    """Return the report of all finished steps. Results are loaded from the store."""
     settings, store = course.settings, course.store
     tool, advice = installed.tool(), installed.advice()
     empty = Report(tool, (), (), (), (), (), (), {})
@@ -378,17 +380,17 @@ def _report(course: _Course, seconds: float) -> Report:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A row of the sweep, and what the store keeps of it for the next one."""
+    """A row of the sweep, and its value in the store for the next one."""
 
     row: summary.Row
     setting: str
     key: str
-    """Empty if nothing is to be kept."""
+    """Empty if nothing is to be stored."""
     found: Outcome
 
 
 def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Kept]:
-    """A row for each target of the report, held against the last sweep that had it."""
+    """Return a row for each target of the report, compared with the last sweep that had it."""
     predicted = summary.breaking(report)
     for done, setting, target in (*_of_runs(report, ran), *_of_sources(report, course.done)):
         found = summary.outcome(target, predicted)
@@ -409,7 +411,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
 def _of_runs(
     report: Report, ran: Sequence[tuple[_Done, Observation]]
 ) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each run with its target: the report has them in the order given, two that are alike to the last digit once."""
+    """Pair each run with its target: the report has them in the given order, and identical ones once."""
     in_report = [target for target in report.targets if target.was_run]
     known: dict[str, list[tuple[Observation, TargetReport]]] = {}
     following = iter(in_report)
@@ -423,7 +425,7 @@ def _of_runs(
 
 
 def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each target that was only read, with the steps that read it; of a file there may be several."""
+    """Pair each target that was only read with the steps that read it; for a file there may be several."""
     read: dict[tuple[str, Mode], list[_Done]] = {}
     for each in done:
         if each.step.task.stage == "read" and not each.failure:
@@ -438,7 +440,8 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
 
 
 def listed(settings: Settings, wanted: Wanted) -> Settings:
-    """The settings as if the command line had said what a list of targets says: nothing else says it to a check."""
+    """Return the settings with those of a list of targets treated as from the command line, because a check has no
+    other source for them."""
     table = wanted.table
     if table is None or table.section == project.TABLES:
         return settings
@@ -449,7 +452,7 @@ def listed(settings: Settings, wanted: Wanted) -> Settings:
 
 
 def _failed(step: Step, why: str) -> Observation:
-    """A run of which no observation came: its engine says why."""
+    """Return an observation for a run that gave none, with the engine's reason."""
     stages = (Stage("parse", "pass", "read"), Stage("import", "fail", why, reason="error"))
     return Observation(
         target=step.task.target, convention=None, mode=step.task.run.mode, stages=stages, environment=None
