@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tcready.traces import Traced
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """A function that is called with one line about the current work."""
 
 
@@ -63,7 +63,7 @@ def check(
     observations: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report: ...
@@ -158,8 +158,8 @@ def check_object(
     if bench is not False:
         from tcready import benching
 
-        asked = {} if bench is True else dict(bench)
-        wanted = live.ToMeasure(benching.wanted_of_an_object(asked), asked, began)
+        bench_options = {} if bench is True else dict(bench)
+        wanted = live.ToMeasure(benching.wanted_of_an_object(bench_options), bench_options, began)
         chosen = benching.settings_for(wanted.options, chosen)
     run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
     read = dataclasses.replace(chosen.read, torch=_torch_of(chosen))
@@ -181,7 +181,7 @@ def check_targets(
     observations: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
@@ -222,7 +222,7 @@ def _report(
     run: bool | None,
     observations: Sequence[str],
     chosen: Settings,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
     traced: tuple[Observed, Traced] | None = None,
@@ -278,8 +278,8 @@ def _report(
         seen = dataclasses.replace(traced[0], runs=runs)
     else:
         there = tuple(name for name in names if name not in read.missing)
-        asked = run if len(names) == 1 else run is True  # one of several is not run unasked
-        planned = tuple(plan.due(there, asked, chosen, tables, read.result, models)) if may_run else ()
+        requested = run if len(names) == 1 else run is True  # one of several is not run unasked
+        planned = tuple(plan.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
@@ -308,7 +308,7 @@ def _report(
         targets=tuple(
             each  # what was asked of a run elsewhere, its worker wrote down
             if observations and each.was_run
-            else each.asked_with(plan.asked(each.target, models.get(each.target), chosen))
+            else each.with_command(plan.command_arguments(each.target, models.get(each.target), chosen))
             for each in report.targets
         ),
     )
@@ -323,7 +323,7 @@ def _report(
     return _at_its_commit(report, base) if work.checkout else report
 
 
-def _served(report: Report, base: Path, announce: Tell) -> Report:
+def _served(report: Report, base: Path, announce: Announce) -> Report:
     """Return the report with the verdict of the installed serving engine on its findings."""
     from tcready import serving
 
@@ -340,7 +340,7 @@ def check_trace(
     moved: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
@@ -431,7 +431,7 @@ def fix(
     keep_output: bool = False,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Fixed:
@@ -498,7 +498,7 @@ def bench(
     command: str = "",
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
@@ -522,28 +522,28 @@ def bench(
     from tcready.options import BenchOptions
 
     began = time.monotonic()
-    asked = wanted or BenchOptions()
-    chosen = benching.settings_for(asked, _chosen(settings, root, options))
+    options_of_bench = wanted or BenchOptions()
+    chosen = benching.settings_for(options_of_bench, _chosen(settings, root, options))
 
     def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
         benching.refuse_several(planned)
-        benching.refuse_another_plan(planned, asked)
-        benching.refuse_another_bench(planned, chosen, asked)
-        benching.announce_short_budget(asked, announce)
+        benching.refuse_another_plan(planned, options_of_bench)
+        benching.refuse_another_bench(planned, chosen, options_of_bench)
+        benching.announce_short_budget(options_of_bench, announce)
         return lambda seen: benching.benched(
             seen,
             planned,
             chosen,
-            asked,
+            options_of_bench,
             command,
             announce,
             progress,
             began,
-            lambda: explaining.kept(chosen.root),
+            lambda: explaining.stored_report(chosen.root),
             stays,
         )
 
-    with StayingWorker(asked.steps) as stays:
+    with StayingWorker(options_of_bench.steps) as stays:
         return _report((target,), True, (), chosen, announce, progress, benched, stays=stays)
 
 
@@ -565,7 +565,7 @@ def sweep(
     wanted: SweepOptions | None = None,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
@@ -588,9 +588,9 @@ def sweep(
     from tcready.sweeping import course
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    asked = wanted or SweepOptions()
+    sweep_options = wanted or SweepOptions()
     chosen = _chosen(settings, root, options)
-    report = course.sweep(names, _with_tables(chosen), asked, run, announce, progress)
+    report = course.sweep(names, _with_tables(chosen), sweep_options, run, announce, progress)
     return _at_its_commit(report, chosen.root) if chosen.work.checkout else report
 
 
@@ -620,7 +620,7 @@ def prove(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     beside: Sequence[str] = (),
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> FixChange | str:
@@ -762,7 +762,7 @@ def explain(
     *,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> tuple[Report, Finding]:
     """Return the finding with this fingerprint, or a unique beginning of it, and the report that contains it.
@@ -786,10 +786,10 @@ def explain(
         if found is None:
             raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
         return report, found
-    kept = () if named else (explaining.kept(base), explaining.kept(base, ran=False))
+    stored = () if named else (explaining.stored_report(base), explaining.stored_report(base, ran=False))
     known = [
         (last, of_last)
-        for last in kept
+        for last in stored
         if last is not None and (of_last := explaining.named(fingerprint, last)) is not None
     ]
     for last, of_last in known:

@@ -67,12 +67,12 @@ def renewed(report: Report, known: Baseline, covers: Covers) -> Baseline:
     """Return the baseline of `report` plus those entries of an earlier one that `covers` cannot decide."""
     found = entries(report)
     there = {entry.fingerprint for entry in found}
-    kept = [entry for entry in known.entries if entry.fingerprint not in there and not covers(entry)]
+    undecided = [entry for entry in known.entries if entry.fingerprint not in there and not covers(entry)]
     # What was kept was found otherwise, and a later check must read as widely before it may call it gone.
-    readings = (*report.readings, *(known.readings if kept else ()))
-    runs = {*run_modes(report), *(known.runs if kept else ())}
+    readings = (*report.readings, *(known.readings if undecided else ()))
+    runs = {*run_modes(report), *(known.runs if undecided else ())}
     return Baseline(
-        tuple(sorted({*found, *kept})),
+        tuple(sorted({*found, *undecided})),
         tuple(sorted(set(readings), key=lambda one: (one.mode, one.low, one.plain_call, one.torch))),
         tuple(sorted(runs)),
     )

@@ -46,7 +46,7 @@ from tcready.schema.words import EAGER, StageName, TcreadyError
 from tcready.static import locate
 from tcready.target import quoted
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 FIXES = "fixes.json"
 PATCHES: Mapping[str, str] = {
     "own.patch": "git apply",
@@ -120,7 +120,7 @@ def _changed(patch: Path, named: str, find: Callable[[str], Path | None]) -> tup
     return tuple((str(file.path), file.after) for file in patched(text, named, find))
 
 
-def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
+def _settings_in(path: Path, option: str) -> tuple[str, ...]:
     """Return the lines of code in `fixes.json` that change settings; empty if there is no such file."""
     if not path.is_file():
         return ()
@@ -129,7 +129,7 @@ def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
     except (OSError, ValueError, KeyError, TypeError):
         lines = None
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise TcreadyError(f"{asked}: {path.name} was not written by `tcready fix --patch-dir`")
+        raise TcreadyError(f"{option}: {path.name} was not written by `tcready fix --patch-dir`")
     return tuple(lines)
 
 
@@ -386,7 +386,7 @@ def refuse_several(planned: Sequence[PlannedRun]) -> None:
         )
 
 
-def announce_short_budget(wanted: BenchOptions, announce: Tell) -> None:
+def announce_short_budget(wanted: BenchOptions, announce: Announce) -> None:
     """Say before anything starts that a budget is too short for any answer. A model may need more: see `_with_bench`."""
     if schedule.budget_of(wanted) < LEAST_BUDGET:
         announce(
@@ -401,7 +401,7 @@ def benched(
     chosen: Settings,
     wanted: BenchOptions,
     command: str,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     began: float,
     last: Callable[[], Report | None],
@@ -444,7 +444,7 @@ def _with_bench(
     chosen: Settings,
     wanted: BenchOptions,
     command: str,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     part: _Part,
     stays: StayingWorker,
@@ -457,7 +457,7 @@ def _with_bench(
     seen = with_plan_of(seen, wanted.plan_from)
     compared = arms_of(wanted, seen, chosen.root)
     about = BenchWanted(
-        target=_as_asked(seen.target, options, wanted),
+        target=_command_target(seen.target, options, wanted),
         command=command,
         limits=Limits(min_effect=wanted.min_effect),
         mode=seen.mode,
@@ -584,26 +584,28 @@ def worked_out(seen: Observation) -> Observation:
     measured_rows = (row for process in ran.processes for row in process.answer.measured)
     if any(seconds <= 0 for row in measured_rows for seconds in row.blocks):
         raise TcreadyError(f"{seen.target}: its bench contains times that are not above zero: run it again")
-    asked = dict(ran.asked)
+    requested = dict(ran.asked)
     device = str((seen.environment or {}).get("device") or "cpu")
     options = RunOptions(
-        inputs=asked.get("inputs"),
+        inputs=requested.get("inputs"),
         mode=seen.mode,
         device=device,
-        dtype=asked.get("dtype"),
-        autocast=asked.get("autocast"),
+        dtype=requested.get("dtype"),
+        autocast=requested.get("autocast"),
     )
     about = BenchWanted(
-        target=_as_asked(seen.target, options, BenchOptions(accumulate=int(asked.get("accumulate") or 1))),
+        target=_command_target(
+            seen.target, options, BenchOptions(accumulate=int(requested.get("accumulate") or 1))
+        ),
         command=ran.command,
         mode=seen.mode,
         inputs_from=seen.inputs_from,
-        dtype=asked.get("dtype"),
-        autocast=asked.get("autocast"),
+        dtype=requested.get("dtype"),
+        autocast=requested.get("autocast"),
         rollbacks=_rollbacks(seen),
     )
     found = assembled(ran.processes, ran.arms, about, seconds=ran.seconds, cut=ran.cut)
-    return _with_figures(dataclasses.replace(seen, bench_run=None), found, asked)
+    return _with_figures(dataclasses.replace(seen, bench_run=None), found, requested)
 
 
 def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
@@ -627,9 +629,9 @@ def _commit(root: Path) -> dict[str, str]:
     return {"git commit": f"{commit}{', with changes' if changed else ''}"} if commit else {}
 
 
-def _with_figures(seen: Observation, found: Bench, asked: Mapping[str, str]) -> Observation:
+def _with_figures(seen: Observation, found: Bench, requested: Mapping[str, str]) -> Observation:
     """Return the run with its bench. `asked` becomes part of the stack."""
-    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
+    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in requested.items() if v)))
     stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
 
@@ -672,10 +674,10 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
                 f"--against {wanted.against}: its arms were timed in one process only, so nothing can be compared: "
                 "repeat that bench with a larger --budget"
             )
-        asked = schedule.asked_of(options, wanted)
+        requested = schedule.asked_of(options, wanted)
         if options.device != "auto":
-            asked["device"] = options.device
-        _refuse_differences(wanted.against, bench, asked)
+            requested["device"] = options.device
+        _refuse_differences(wanted.against, bench, requested)
 
 
 def refuse_another_machine(against: str, seen: Observation) -> None:
@@ -706,7 +708,7 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
         )
 
 
-def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
+def _command_target(target: str, options: RunOptions, wanted: BenchOptions) -> str:
     """Return the target with the options that decide what is measured, for use in commands. Time limits are left out."""
     of_run = {
         name: getattr(options, name)
@@ -720,8 +722,8 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         if each.name not in NOT_REPEATED and getattr(wanted, each.name) != each.default
     }
     mode = () if options.mode == RunOptions().mode else ("--mode", options.mode)
-    asked = (options.model or target, *mode, *words(of_run, RunOptions), *words(own, BenchOptions))
-    return " ".join(map(quoted, asked))
+    arguments = (options.model or target, *mode, *words(of_run, RunOptions), *words(own, BenchOptions))
+    return " ".join(map(quoted, arguments))
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:

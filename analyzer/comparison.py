@@ -130,16 +130,16 @@ def _alike(before: Report, after: Report) -> dict[str, str]:
         {source.path: source.text for source in report.sources if source.text} for report in (before, after)
     ]
     same: dict[str, str] = {}
-    kept: dict[str, dict[int, int]] = {}
+    common: dict[str, dict[int, int]] = {}
     for (path, kind), now in later.items():
         then = earlier.get((path, kind), [])
         if len(now) == len(then) or not then or not all(path in each for each in texts):
             continue
-        if path not in kept:
-            kept[path] = _lines_kept(*(each[path] for each in texts))
+        if path not in common:
+            common[path] = _common_lines(*(each[path] for each in texts))
         left = [*then]
         for found in now:
-            match = next((each for each in left if each.line == kept[path].get(found.line)), None)
+            match = next((each for each in left if each.line == common[path].get(found.line)), None)
             same[found.fingerprint] = match.fingerprint if match is not None else ""
             left = [each for each in left if each is not match]
         others = [found.fingerprint for found in now if not same[found.fingerprint]]
@@ -155,7 +155,7 @@ def _by_kind(report: Report) -> dict[tuple[str, str], list[Finding]]:
     return found
 
 
-def _lines_kept(before: str, after: str) -> dict[int, int]:
+def _common_lines(before: str, after: str) -> dict[int, int]:
     """Map lines of the later text that are in the earlier one to their earlier line numbers, 1-based."""
     from difflib import SequenceMatcher
 

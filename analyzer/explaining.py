@@ -49,7 +49,7 @@ def named(text: str, report: Report) -> Finding | None:
     """Return the finding with a fingerprint that begins with `text`, None if there is none. Raises TcreadyError if
     there are several."""
     findings = {finding.fingerprint: finding for finding in reversed(report.findings)}
-    prints = named_by(text, findings) or _told_for(text, report)
+    prints = named_by(text, findings) or _represented_by(text, report)
     if not prints:
         return None
     if len(prints) > 1:
@@ -61,7 +61,7 @@ def named(text: str, report: Report) -> Finding | None:
     return findings[prints[0]]
 
 
-def _told_for(text: str, report: Report) -> list[str]:
+def _represented_by(text: str, report: Report) -> list[str]:
     """Return the findings that represent others, of which `text` names one."""
     return sorted({finding.fingerprint for finding in report.findings if named_by(text, finding.also)})
 
@@ -88,7 +88,7 @@ def _of_findings(report: Report) -> Report:
     return dataclasses.replace(report, targets=tried, predicted=())
 
 
-def kept(root: Path, *, ran: bool = True) -> Report | None:
+def stored_report(root: Path, *, ran: bool = True) -> Report | None:
     """Return the stored report of the last run, or of sources alone; None if there is none that this tcready can
     read."""
     data = Cache(root, "", Disk()).last(ran=ran)
@@ -98,14 +98,14 @@ def kept(root: Path, *, ran: bool = True) -> Report | None:
         return None
 
 
-def when_kept(root: Path) -> tuple[int, int] | None:
+def stored_stamp(root: Path) -> tuple[int, int] | None:
     """Return a value that changes whenever `kept` returns another report; None if there is none."""
     return Cache(root, "", Disk()).when_last()
 
 
 def when_run(root: Path) -> str | None:
     """Return when the run that `kept` returns was stored, as `2026-01-31 14:05 UTC`; None if there is none."""
-    found = when_kept(root)
+    found = stored_stamp(root)
     return f"{datetime.fromtimestamp(found[0] // 10**9, timezone.utc):%Y-%m-%d %H:%M} UTC" if found else None
 
 

@@ -50,10 +50,10 @@ from tcready.static.driver import RuleSet
 from tcready.static.session import Session
 from tcready.target import Target
 from tcready.trying import (
+    Announce,
     Candidate,
     Files,
     Prove,
-    Tell,
     Work,
     counted,
     names_of,
@@ -94,7 +94,7 @@ def proved(
     torch: tuple[int, int],
     rules: RuleSet,
     wanted: FixOptions,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Fixed:
     """Return every change to the code of targets that passes, found and verified round by round for each target alone,
@@ -118,7 +118,7 @@ def proved(
             due |= {run.target: run for run in runs}
             failures += [(each.path, _unread(each)) for each in unread if each.path != name]
     for _, why in failures:
-        tell(f"left out: {why}")
+        announce(f"left out: {why}")
     done: list[Done] = []
     with observations.fork_server() as server:
         for run in due.values():
@@ -126,17 +126,17 @@ def proved(
             reading = dataclasses.replace(
                 settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
             )
-            tell(f"running {run.target} with {run.inputs_from}")
+            announce(f"running {run.target} with {run.inputs_from}")
             first = _first_run(run.target, options, root, progress, server)
             if isinstance(first, str):
                 failures.append((run.target, first))
             else:
-                done.append(_in_rounds(first, options, reading, rules, wanted, tell, progress, server))
+                done.append(_in_rounds(first, options, reading, rules, wanted, announce, progress, server))
 
         def again(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
-            tell(f"{each.target}: tried with the changes for all targets")
+            announce(f"{each.target}: tried with the changes for all targets")
             with _proving(each.target, each.options, root, progress, server) as prove:
-                work = Work(each.target, root, Files(root, each.first.sources), wanted, tell, prove)
+                work = Work(each.target, root, Files(root, each.first.sources), wanted, announce, prove)
                 return _with_others(work, each, texts, own=own)
 
         fixed = joined(done, failures, again)
@@ -178,7 +178,7 @@ def _in_rounds(
     reading: ReadOptions,
     rules: RuleSet,
     wanted: FixOptions,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
     server: ForkServer | None = None,
 ) -> Done:
@@ -188,7 +188,7 @@ def _in_rounds(
     files = Files(root, first.sources)
     run = options.without_studies()
     with _proving(target, run, root, progress, server) as prove:
-        work = Work(target, root, files, wanted, tell, prove, by_code, operators=first.custom_ops)
+        work = Work(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
     stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
@@ -210,7 +210,7 @@ def _worked(
     work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
 ) -> tuple[Fixed, Observation]:
     """Return what was found, and the run with it."""
-    target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
+    target, root, wanted, announce = work.target, work.root, work.wanted, work.announce
     session = Session(reading, rules)
     seen = first
     changes: list[FixChange] = []
@@ -218,8 +218,8 @@ def _worked(
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
     failure: str | None = None
-    for each in work.told_of(1) if not is_captured(first) else ():
-        tell("an operator without a fake kernel ends the capture: 1 change")
+    for each in work.fake_kernels(1) if not is_captured(first) else ():
+        announce("an operator without a fake kernel ends the capture: 1 change")
         accepted, left, seen, failure = work.round(seen, [each], ())
         changes += accepted
         refused += left
@@ -246,7 +246,7 @@ def _worked(
                 candidates = next_ones(work.called_before(sites, flags, number), tried)
             if not candidates:
                 break
-            tell(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
+            announce(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
             accepted, left, after, failure = work.round(seen, candidates, flags, offered)
             number += 1
             refused += left
@@ -269,7 +269,7 @@ def _worked(
             candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
             if not candidates:
                 break
-            tell(f"compiled again: {counted(candidates, 'change')}")
+            announce(f"compiled again: {counted(candidates, 'change')}")
             accepted, left, seen, failure = work.round(seen, candidates, flags)
             number += 1
             changes += accepted
@@ -286,10 +286,10 @@ def _worked(
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
-    candidates = next_ones(work.kept_out(sites, ROUNDS), {what_of(change) for change in refused})
+    candidates = next_ones(work.disabled_functions(sites, ROUNDS), {what_of(change) for change in refused})
     lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
-        tell(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
+        announce(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
         broke = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
         accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
@@ -335,7 +335,7 @@ def verified(
     settings: Settings,
     torch: tuple[int, int],
     rules: RuleSet,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Report:
     """Return the report of runs made here, with the result of verification for each break and each recompile."""
@@ -350,7 +350,7 @@ def verified(
             continue
         options = dataclasses.replace(settings.run, mode=seen.mode, trace_out=None)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
-        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).fixed.result
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), announce, progress).fixed.result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
         tried = (*reversed(found.refused), *found.changes)
         known |= {(each.path, each.line): each for each in found.no_fix}
@@ -493,7 +493,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             place = path_in(finding.path, cell)
             found.no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
             continue
-        ways = list(wanted.kept(for_finding(concrete[finding.path], rule, finding)))
+        ways = list(wanted.filter_output(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(
             finding.path, line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
@@ -532,7 +532,7 @@ def proved_patch(
     settings: Settings,
     rules: RuleSet,
     patch_and_name: tuple[str, str],
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
     beside: Sequence[str] = (),
 ) -> FixChange | str:
@@ -546,7 +546,7 @@ def proved_patch(
     text, named = patch_and_name
     files = Files(root, ())
     changed_files = patched(text, named, files.path)
-    target, options = _one_run(name, settings, rules, tell)
+    target, options = _one_run(name, settings, rules, announce)
     run = options.without_studies()
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, flags, None, "not_run")
@@ -556,7 +556,7 @@ def proved_patch(
         if isinstance(first, str):
             return first
         with _proving(target, run, root, progress, server) as prove:
-            work = Work(target, root, files, FixOptions(), tell, prove)
+            work = Work(target, root, files, FixOptions(), announce, prove)
             result, request, gone = work.tried([(named, sources, flags)], ())
     failure = result.failure or result.trials[0].unanswered
     if failure is not None:
@@ -606,14 +606,14 @@ def _proving(
         yield prover.prove
 
 
-def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
+def _one_run(name: str, settings: Settings, rules: RuleSet, announce: Announce) -> tuple[str, RunOptions]:
     """Return the only run that is due. Raises TcreadyError if there is none, or several."""
     plan.refuse_contradictions((name,), settings, True, ())
     found, _ = _runs(name, settings, rules)
     if len(found) > 1:
         every = ", ".join(each.target for each in found)
         raise TcreadyError(f"{name}: a proof takes one target: name one of {every}")
-    tell(f"running {found[0].target} with {found[0].inputs_from}")
+    announce(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
 
 

@@ -86,20 +86,20 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
 
     Raises TcreadyError outside of a git checkout, and for an unknown revision.
     """
-    asked = f"--diff-base {revision}"
+    option = f"--diff-base {revision}"
     top = ask(root, "rev-parse", "--show-toplevel")
     if top is None:
-        raise TcreadyError(f"{asked}: {root} is in no git checkout, or there is no git")
+        raise TcreadyError(f"{option}: {root} is in no git checkout, or there is no git")
     if revision.startswith("-") or ask(root, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}") is None:
-        raise TcreadyError(f"{asked}: there is no such commit in this checkout (is it fetched?)")
+        raise TcreadyError(f"{option}: there is no such commit in this checkout (is it fetched?)")
     parted = ask(root, "merge-base", revision, "HEAD")
     if parted is None:
-        raise TcreadyError(f"{asked}: it has no commit in common with HEAD (is the checkout a shallow one?)")
+        raise TcreadyError(f"{option}: it has no commit in common with HEAD (is the checkout a shallow one?)")
     commit, folder = parted.strip(), top.removesuffix("\n")
     patch = ask(root, *_PATCH.split(), commit, "--")
     unknown = ask(Path(folder), "ls-files", "--others", "--exclude-standard", "-z")
     if patch is None or unknown is None:
-        raise TcreadyError(f"{asked}: git did not tell what changed")
+        raise TcreadyError(f"{option}: git did not tell what changed")
     found: dict[str, list[tuple[int, int]]] = {}
     whole = ((name, (1, sys.maxsize)) for name in unknown.split("\0") if name)
     for name, lines in (*_hunks(patch), *whole):
@@ -110,13 +110,13 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
 def unwatched(root: Path, paths: Iterable[str]) -> set[str]:
     """Return those of `paths`, relative to `root`, for which git shows no changes although it does not ignore them:
     files of a nested repository, and files marked to be skipped."""
-    asked = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}
-    if not asked:
-        return asked
-    known = ask(root, "ls-files", "-v", "-z", "--", *sorted(asked)) or ""
-    ignored = ask(root, "ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *sorted(asked)) or ""
+    files = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}
+    if not files:
+        return files
+    known = ask(root, "ls-files", "-v", "-z", "--", *sorted(files)) or ""
+    ignored = ask(root, "ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *sorted(files)) or ""
     looked_at = {entry[2:] for entry in known.split("\0") if entry.startswith("H ")}
-    return asked - looked_at - {*ignored.split("\0")}
+    return files - looked_at - {*ignored.split("\0")}
 
 
 def _hunks(patch: str) -> Iterator[tuple[str, tuple[int, int]]]:

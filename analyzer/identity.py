@@ -70,8 +70,8 @@ class _Word(str):
 
 def statement_at(tree: ast.AST, line: int) -> ast.stmt | None:
     """Return the innermost statement on a line, decorators included."""
-    kept = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
-    return max(kept, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
+    around = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
+    return max(around, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
 
 
 def _statements(tree: ast.AST) -> Iterable[ast.stmt]:

@@ -177,10 +177,12 @@ def _with_table(_root: Path, before: bytes | None) -> bytes:
         now = project.parsed(after.encode())
         grown = dict(now["tool"])
         added = grown.pop("tcready")
-        kept = {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
+        expected = (
+            {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
+        )
     except (TcreadyError, LookupError, TypeError):
         raise _Unable(f"[{project.TABLE}] cannot be added below what stands there; add it by hand") from None
-    if not added or repr(kept) != repr(dict(contents)):
+    if not added or repr(expected) != repr(dict(contents)):
         raise _Unable(f"[{project.TABLE}] cannot be added without changing what stands there; add it by hand")
     return after.encode()
 

@@ -85,9 +85,9 @@ def of_other_tables(torch: tuple[int, int]) -> tuple[str, ...]:
     """Return a warning if there are no tables for the torch version to predict for."""
     from tcready.static import versions
 
-    told = versions.predicted_by(torch, versions.with_tables())
-    named, other = (f"{major}.{minor}" for major, minor in (torch, told))
-    if torch == told:
+    predicted = versions.predicted_by(torch, versions.with_tables())
+    named, other = (f"{major}.{minor}" for major, minor in (torch, predicted))
+    if torch == predicted:
         return ()
     return (f"there are no tables of torch {named}: what is predicted is what Dynamo of torch {other} does",)
 

@@ -68,13 +68,13 @@ def joined(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Ag
         again: Runs a target again.
     """
     changing = [each.target for each in found if each.fixed.files]
-    asked: dict[object, FixResult | str] = {}
+    outcomes: dict[object, FixResult | str] = {}
 
     def once(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
         key = (each.target, own, tuple(sorted(texts.items())))
-        if key not in asked:
-            asked[key] = again(each, texts, own)
-        return asked[key]
+        if key not in outcomes:
+            outcomes[key] = again(each, texts, own)
+        return outcomes[key]
 
     out: dict[str, str] = {}
     whole = _together(found, set(), once)
@@ -97,9 +97,9 @@ def _alone(each: Done, left: set[str]) -> FixResult:
 
 def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | str:
     """Combine the changes for all targets except `left`; return why they fail, in one line."""
-    kept = [each for each in found if each.target not in left]
+    chosen = [each for each in found if each.target not in left]
     try:
-        files = _merged(kept)
+        files = _merged(chosen)
     except TcreadyError:
         return OVERLAPS
     texts = {str(file.path): file.after for file in files}
@@ -115,12 +115,12 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
     return _Whole(files, results)
 
 
-def _merged(kept: Iterable[Done]) -> tuple[Changed, ...]:
+def _merged(chosen: Iterable[Done]) -> tuple[Changed, ...]:
     """Return each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed
     meanwhile."""
     files: dict[str, Changed] = {}
     edits: dict[str, list[Edit]] = {}
-    for file in (file for each in kept for file in each.fixed.files):
+    for file in (file for each in chosen for file in each.fixed.files):
         path = str(file.path)
         if files.setdefault(path, file).before != file.before:
             raise TcreadyError(f"{file.shown} changed since it was read")
@@ -151,12 +151,12 @@ def _result(
             if _text_of(change) not in changes:
                 _add(refused, (_text_of(change), change.reason), change, each.target)
     ran = [_of_target(each.target, results[each.target]) for each in found]
-    told = [
+    dropped = [
         *(FixedTarget(target, failure=reason) for target, reason in failures),
         *ran,
     ]
     every = [results[each.target] for each in found]
-    one = every[0] if len(told) == len(every) == 1 else None
+    one = every[0] if len(dropped) == len(every) == 1 else None
     return FixResult(
         changes=tuple(changes.values()),
         refused=tuple(refused.values()),
@@ -167,8 +167,8 @@ def _result(
         share_after=one.share_after if one else None,
         left=_once(place for result in every for place in result.left),
         kept_out=_once(place for result in every for place in result.kept_out),
-        failure="; ".join(each.failure for each in told if each.failure) or None,
-        targets=tuple(told),
+        failure="; ".join(each.failure for each in dropped if each.failure) or None,
+        targets=tuple(dropped),
     )
 
 

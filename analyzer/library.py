@@ -225,11 +225,11 @@ def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) ->
             return _class_in(models, package, classes[types[0]])
     elif name.isidentifier() and (found := _class_in(models, package, name)):
         return found
-    kept = _kept_configuration(name)
-    if kept is not None:
-        architectures = kept.get("architectures")
+    configuration = _cached_configuration(name)
+    if configuration is not None:
+        architectures = configuration.get("architectures")
         wanted = [str(each) for each in architectures] if isinstance(architectures, list) else []
-        wanted.append(classes.get(str(kept.get("model_type")), ""))
+        wanted.append(classes.get(str(configuration.get("model_type")), ""))
         return next((at for each in wanted if (at := _class_in(models, package, each))), None)
     if "/" in name or "-" in name:
         if options.allow_downloads:
@@ -297,7 +297,7 @@ def _classes(models: Path, package: Path, _changed: int) -> Mapping[str, str]:
     return found
 
 
-def _kept_configuration(name: str) -> Mapping[str, object] | None:
+def _cached_configuration(name: str) -> Mapping[str, object] | None:
     """Return the `config.json` of a repository in the local cache of the Hugging Face hub, or of a folder."""
     home = os.environ.get("HF_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"

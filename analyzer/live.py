@@ -89,7 +89,7 @@ class ToMeasure:
     """What a bench of the object should measure."""
 
     options: BenchOptions
-    asked: Mapping[str, Any]
+    given: Mapping[str, Any]
     """The options as given, for the call that repeats it."""
     began: float
     """When the call began, by `time.monotonic`: the budget counts from there."""
@@ -150,7 +150,7 @@ def _measured(
     from tcready import benching, dynamic
 
     given = {"mode": run.mode} if run.mode != "infer" else {}
-    keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.asked) or True}
+    keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.given) or True}
     command = (
         f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SOURCES = (".py", ".pyw", ".ipynb")
 """Suffixes of files with code."""
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """A function that is called with one line about the current work."""
 
 
@@ -50,7 +50,7 @@ def make(
     planned: Iterable[PlannedRun],
     settings: Settings,
     read_mode: ModeAsked,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     stays: StayingWorker | None = None,
 ) -> Observed:
@@ -213,7 +213,7 @@ def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
     return stored.parsed(text, named)
 
 
-def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
+def brought(files: Sequence[str], root: Path, announce: Announce) -> Observed:
     """Load the runs in files that the standalone worker wrote, with local copies of their sources.
 
     Raises TcreadyError if a file is not such a result, or was written by a newer tcready.
@@ -314,7 +314,9 @@ def together(
 # Runs that nobody can make again: what a job left under TORCH_TRACE
 
 
-def traced(files: Sequence[str], roots: Sequence[str], root: Path, announce: Tell) -> tuple[Observed, Traced]:
+def traced(
+    files: Sequence[str], roots: Sequence[str], root: Path, announce: Announce
+) -> tuple[Observed, Traced]:
     """Return the content of the traces of a job, in place of runs, and where the compiled code begins here.
 
     Args:

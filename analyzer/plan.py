@@ -97,7 +97,7 @@ class PlannedRun:
         return self.table.source
 
 
-def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
+def command_arguments(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
     """Return the arguments of `tcready check` that repeat the run of a target. Settings of the project are left out,
     since they apply again.
 

@@ -116,11 +116,11 @@ class Settings:
         lost = {name for name, source in self.sources.items() if source == COMMAND_LINE}
         if "inputs" in lost:
             lost.add("weights")
-        kept = {name: value for name, value in table.values.items() if name not in lost}
+        values = {name: value for name, value in table.values.items() if name not in lost}
         return dataclasses.replace(
             self,
-            values={**self.values, **kept},
-            sources={**self.sources, **dict.fromkeys(kept, table.source)},
+            values={**self.values, **values},
+            sources={**self.sources, **dict.fromkeys(values, table.source)},
         )
 
     def with_keywords(self, given: Mapping[str, Any]) -> Settings:

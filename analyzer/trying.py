@@ -42,7 +42,7 @@ from tcready.static.concrete import Concrete
 from tcready.static.rule import Declined, Rule
 from tcready.static.source import Source
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 Prove = Callable[[ProofRequest], ProofResult]
 ALTERNATIVES = 3
 """Maximum number of changes that are tried for one break in one round."""
@@ -69,7 +69,7 @@ class FixOptions:
     keep_output: bool = False
     """Output, logs and warnings must remain in compiled code."""
 
-    def kept(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
+    def filter_output(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
         """Return the rewrites, without those that drop output if that must remain."""
         for way in ways:
             if self.keep_output and isinstance(way, Proposal) and way.silences:
@@ -244,11 +244,11 @@ class Work:
     root: Path
     files: Files
     wanted: FixOptions
-    tell: Tell
+    announce: Announce
     prove: Prove
     rules: Mapping[str, Rule] = field(default_factory=dict)
     """The rules by code."""
-    held_up: set[tuple[object, ...]] = field(default_factory=set)
+    refuted_elsewhere: set[tuple[object, ...]] = field(default_factory=set)
     """Changes with which every call agreed, and that were refuted only because Dynamo broke elsewhere."""
     joined: set[frozenset[object]] = field(default_factory=set)
     """Combinations that were tried as one change."""
@@ -281,12 +281,14 @@ class Work:
             of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += self.wanted.kept(for_finding(concrete[path], rules[finding.rule or ""], finding))
+                ways += self.wanted.filter_output(
+                    for_finding(concrete[path], rules[finding.rule or ""], finding)
+                )
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += self.wanted.kept(at_line(concrete[path], shown, line, of_the_break))
-            stands = self.files.original_line(str(path), line)
-            observed = list(self._told_of(shown, concrete[path].source, line, stands))
+                ways += self.wanted.filter_output(at_line(concrete[path], shown, line, of_the_break))
+            before = self.files.original_line(str(path), line)
+            observed = list(self._fake_kernels_at(shown, concrete[path].source, line, before))
             ways += observed
             found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
             proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
@@ -297,7 +299,7 @@ class Work:
             named += [name for rule in of_the_break for name in rule.settings]
             named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
             base = FixChange(
-                shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
+                shown, before, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
@@ -314,7 +316,7 @@ class Work:
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
                 reason = why_none(observed or of_findings or ways, [rules[f.rule or ""] for f in covering])
-                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
+                no_fix[shown, before, ids] = NoFix(shown, before, rule, ids, reason)
         # one setting may take into the graph what leads to a break without another
         for number in {len(flags), 2} if len(flags) > 1 else ():
             for some in itertools.combinations(flags, number):
@@ -324,22 +326,24 @@ class Work:
 
     def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
         """Return refuted changes without those that may pass together with others."""
-        return [each for each in refused if not each.settings and what_of(each) not in self.held_up]
+        return [each for each in refused if not each.settings and what_of(each) not in self.refuted_elsewhere]
 
     def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
         """Return True if a set of settings may do more than each of them: only if Dynamo still breaks with each
         alone."""
         alone = {(name,) for name in change.settings}
-        return bool(change.edits) or len(alone) < 2 or alone & tried <= self.held_up
+        return bool(change.edits) or len(alone) < 2 or alone & tried <= self.refuted_elsewhere
 
-    def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
+    def _fake_kernels_at(
+        self, shown: str, now: Source, line: int, before: int
+    ) -> Iterator[Proposal | Declined]:
         """Return the missing fake kernels of the operators called on a line, which was the line `stands` before any
         change."""
         for each in self.operators:
-            if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
+            if LACKS in each.lacks and (each.path, each.line) == (shown, before):
                 yield from registered(shown, now, line, each)
 
-    def told_of(self, number: int) -> list[Candidate]:
+    def fake_kernels(self, number: int) -> list[Candidate]:
         """Return the missing fake kernels of all operators as one change, best first: compiled code raises at
         operators made in Python (`torch.library.custom_op`), so one alone would show nothing."""
         lacking = {each.name: each for each in reversed(self.operators) if LACKS in each.lacks}
@@ -369,9 +373,9 @@ class Work:
             if first is None or any(texts == other.sources for other in made):
                 continue
             operator, kernel = first
-            stands = self.files.original_line(str(self.files.path(operator.path)), operator.line)
+            before = self.files.original_line(str(self.files.path(operator.path)), operator.line)
             change = FixChange(
-                operator.path, stands, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
+                operator.path, before, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
                 "not_run", round=number,
             )  # fmt: skip
             made.append(Candidate(change, texts))
@@ -406,9 +410,9 @@ class Work:
                 path = self.files.path(shown)
                 if path is None:
                     continue
-                stands = self.files.original_line(str(path), line)
+                before = self.files.original_line(str(path), line)
                 base = FixChange(
-                    shown, stands, event.symbol, None, (), "", (), (), None, "not_run", round=number,
+                    shown, before, event.symbol, None, (), "", (), (), None, "not_run", round=number,
                     fewer_compiles=True,
                 )  # fmt: skip
                 concrete = Concrete(source.of_text(path, self.files.text(str(path))))
@@ -431,15 +435,15 @@ class Work:
                     change = dataclasses.replace(base, how=how, settings=(OPEN_ON_MODULES,))
                     yield Candidate(change, dict(self.files.now))
 
-    def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
+    def disabled_functions(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
         """Return the functions around breaks without another fix, each excluded from compilation."""
         for shown, line, path, here in self._places(sites):
             way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
             if isinstance(way, Proposal):
-                stands = self.files.original_line(str(path), line)
+                before = self.files.original_line(str(path), line)
                 ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
                 change = FixChange(
-                    shown, stands, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
+                    shown, before, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
                     round=number, keeps_out=True,
                 )  # fmt: skip
                 yield Candidate(change, self.files.with_edits(change.edits))
@@ -479,7 +483,7 @@ class Work:
         )
         if result.failure is not None:
             return [], [], before, result.failure
-        kept: list[Candidate] = []
+        accepted: list[Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
         short: list[tuple[Candidate, Trial]] = []  # every call agrees, and Dynamo breaks elsewhere
@@ -493,13 +497,13 @@ class Work:
                 if trial.difference is None and change.state == "refuted":
                     short.append((candidate, trial))
                     if trial.not_lasting is None:
-                        self.held_up.add(what_of(change))
-            elif any((other.change.path, other.change.line) == place for other in kept):
+                        self.refuted_elsewhere.add(what_of(change))
+            elif any((other.change.path, other.change.line) == place for other in accepted):
                 continue  # the break has a cure already
             else:
-                kept.append(dataclasses.replace(candidate, change=change))
+                accepted.append(dataclasses.replace(candidate, change=change))
                 runs.append(trial.observation)
-        joint = self._jointly(before, kept, [candidate for candidate, _ in short], settings, offered)
+        joint = self._jointly(before, accepted, [candidate for candidate, _ in short], settings, offered)
         if joint is not None:
             changes, run = joint
             return changes, left, run, None
@@ -510,21 +514,21 @@ class Work:
             if (
                 more is not None
                 and after is not None
-                and all((other.change.path, other.change.line) != place for other in kept)
+                and all((other.change.path, other.change.line) != place for other in accepted)
             ):
-                kept.append(more)
+                accepted.append(more)
                 runs.append(after)
-        if len(kept) > 1:
-            return self._together(before, kept, left, settings, runs)
-        if kept:
-            self.files.now.update(kept[0].sources)
-            return [kept[0].change], left, runs[0], None
+        if len(accepted) > 1:
+            return self._together(before, accepted, left, settings, runs)
+        if accepted:
+            self.files.now.update(accepted[0].sources)
+            return [accepted[0].change], left, runs[0], None
         return [], left, before, None
 
     def _jointly(
         self,
         before: Observation,
-        kept: Sequence[Candidate],
+        accepted: Sequence[Candidate],
         short: Sequence[Candidate],
         settings: tuple[str, ...],
         offered: tuple[str, ...],
@@ -535,20 +539,20 @@ class Work:
         All such edits are tried first, then each alone.
         """
         edits = [each for each in short if each.change.edits and not each.change.keeps_out]
-        known = {*settings, *(name for each in kept for name in names_of(each.change))}
+        known = {*settings, *(name for each in accepted for name in names_of(each.change))}
         names = tuple(name for name in offered if name not in known)
         groups = [edits, *([[each] for each in edits] if len(edits) > 1 else [])]
         for members in groups:
-            chosen: list[Candidate] = [*kept]
+            chosen: list[Candidate] = [*accepted]
             for each in members:
                 try:
                     self.files.with_edits([edit for c in (*chosen, each) for edit in c.change.edits])
                 except TcreadyError:  # it overlaps another
                     continue
                 chosen.append(each)
-            rest = [each.change for each in chosen[len(kept) :]]
+            rest = [each.change for each in chosen[len(accepted) :]]
             what = frozenset(
-                (*map(what_of, rest), *names, *settings, *map(what_of, (each.change for each in kept)))
+                (*map(what_of, rest), *names, *settings, *map(what_of, (each.change for each in accepted)))
             )
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
@@ -562,7 +566,7 @@ class Work:
                 edits=tuple(edit for each in chosen for edit in each.change.edits),
                 unsafe="; ".join(reasons) or None,
             )
-            self.tell(
+            self.announce(
                 f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
             )
             # without the settings that are offered first: nobody is to set what is not needed
@@ -586,8 +590,8 @@ class Work:
                     self.files.now.update(sources)
                     edits_of_rest = tuple(edit for each in rest for edit in each.edits)
                     joint = dataclasses.replace(change, edits=edits_of_rest, settings=added)
-                    return [*(each.change for each in kept), joint], trial.observation
-                self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
+                    return [*(each.change for each in accepted), joint], trial.observation
+                self.announce(f"jointly they do not hold: {change.reason or change.unsafe}")
         return None
 
     def _with_more(
@@ -629,7 +633,7 @@ class Work:
         found = found[:ALTERNATIVES]
         if not found:
             return None, refused, None
-        self.tell(f"{named(change)}: tried with {counted(found, 'change')} for what breaks behind it")
+        self.announce(f"{named(change)}: tried with {counted(found, 'change')} for what breaks behind it")
         result, request, gone = self.tried(
             [(f"{named(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
             settings,
@@ -652,14 +656,14 @@ class Work:
     def _together(
         self,
         before: Observation,
-        kept: Sequence[Candidate],
+        accepted: Sequence[Candidate],
         left: list[FixChange],
         settings: tuple[str, ...],
         runs: Sequence[Observation],
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
         """Combine all changes that do not touch the same lines; return only the first if they fail together."""
         chosen: list[Candidate] = []
-        for candidate in kept:
+        for candidate in accepted:
             edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
             try:
                 self.files.with_edits(edits)
@@ -682,9 +686,9 @@ class Work:
             if change.state in ("proved", "one_side"):
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
-            self.tell(f"together they do not hold: {change.reason or change.unsafe}")
+            self.announce(f"together they do not hold: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
-        return [chosen[0].change], left, runs[kept.index(chosen[0])], None
+        return [chosen[0].change], left, runs[accepted.index(chosen[0])], None
 
     def without_needless(
         self, seen: Observation, changes: Sequence[FixChange]
@@ -707,15 +711,15 @@ class Work:
         needless = self._needless(seen, every, [(name,) for name in names])
         if len(needless) > 1:  # each does without the other: not both, unless that is shown
             needless = self._needless(seen, every, [tuple(needless)]) or dict([*needless.items()][:1])
-        kept, dropped = [], []
+        needed, dropped = [], []
         for change in changes:
             settings = tuple(name for name in change.settings if name not in needless)
             how = functools.reduce(_without_setting, set(change.settings) & needless.keys(), change.how)
             if settings == change.settings or settings or change.edits or change.called_before:
-                kept.append(dataclasses.replace(change, how=how, settings=settings))
+                needed.append(dataclasses.replace(change, how=how, settings=settings))
             else:
                 dropped.append(dataclasses.replace(change, state="refuted", reason=NOT_NEEDED))
-        return kept, dropped, next(iter(needless.values()), seen)
+        return needed, dropped, next(iter(needless.values()), seen)
 
     def _needless(
         self, seen: Observation, every: tuple[str, ...], sets: Sequence[tuple[str, ...]]
@@ -723,7 +727,7 @@ class Work:
         """Return the settings in those sets that can be left out, each with the run without its set."""
         if not sets:
             return {}
-        self.tell(f"tried without settings: {counted(sets, 'trial')}")
+        self.announce(f"tried without settings: {counted(sets, 'trial')}")
         variants = [
             (f"without {', '.join(some)}", self.files.now, tuple(name for name in every if name not in some))
             for some in sets
@@ -746,7 +750,7 @@ class Work:
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
         """Try variants; return the answer, and what each removes."""
-        asked: list[Variant] = []
+        requested: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
         constants: dict[float | str, None] = {}
@@ -769,11 +773,11 @@ class Work:
                 )
             )
             constants |= dict.fromkeys(constant for each in differs for constant in each.constants)
-            questions = tuple(span for each in differs for span in each.asked)
+            questions = tuple(span for each in differs for span in each.conditions)
             written = tuple(span for each in differs for span in each.written)
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
-            asked.append(
+            requested.append(
                 Variant(
                     name,
                     tuple(sources.items()),
@@ -787,7 +791,7 @@ class Work:
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(
-            tuple(asked), tuple(functions), every_test, every_statement, constants=tuple(constants)
+            tuple(requested), tuple(functions), every_test, every_statement, constants=tuple(constants)
         )
         return self.prove(request), request, gone
 

@@ -56,11 +56,11 @@ def render_comparison(comparison: Comparison, format: str, **options: Any) -> st
     return cast("Callable[..., str]", module.render)(comparison, **options)
 
 
-def editor_address(asked: str) -> str:
+def editor_address(editor: str) -> str:
     """Return the address with which an editor opens a line. Raises TcreadyError for an unknown name."""
     from tcready.reports.editor import template_of
 
-    return template_of(asked)
+    return template_of(editor)
 
 
 def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name

@@ -249,11 +249,11 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
     """Return `columns` of a case, a row for each arm, without columns and rows in which nothing was measured."""
     eager = next((arm for arm in case.arms if arm.arm == EAGER), None)
     cells = [[column.cell(arm, _other(eager, arm)) for column in columns] for arm in case.arms]
-    kept = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
+    measured = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
     return Table(
-        tuple(columns[at].heading for at in kept),
+        tuple(columns[at].heading for at in measured),
         tuple(
-            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in kept))
+            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in measured))
             for arm, row in zip(case.arms, cells, strict=True)
             if any(cell != UNKNOWN for cell in row)
         ),

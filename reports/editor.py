@@ -63,31 +63,31 @@ class WithoutSource(OpensLines):
         return ""
 
 
-def editor_of(asked: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
+def editor_of(editor: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
     """Return the editor named by `asked`, for those of `paths` that are files below `root`; None for `none`.
 
     Raises TcreadyError as `template_of` does.
     """
-    template = template_of(asked)
+    template = template_of(editor)
     if not template or root is None:
         return None
     found = (path for path in set(paths) if not is_absolute(path) and (root / path).is_file())
     return Editor(template, root, frozenset(found))
 
 
-def template_of(asked: str) -> str:
+def template_of(editor: str) -> str:
     """Return the address for `asked`: an editor's name, a template, or `none` (empty).
 
     Raises TcreadyError for anything else.
     """
-    if asked == "none":
+    if editor == "none":
         return ""
-    template = EDITORS.get(asked, asked)
+    template = EDITORS.get(editor, editor)
     scheme = _SCHEME.match(template)
     unknown = set(re.findall(r"\{(\w*)\}", template)) - _KNOWN
     if scheme is None or scheme[1].lower() in _NEVER or "{path}" not in template or unknown:
         raise TcreadyError(
-            f"--editor {asked}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
+            f"--editor {editor}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
             "as in 'subl://open?url=file://{path}&line={line}'"
         )
     return template

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.reports.trace_view import advice_words
-from tcready.reports.urgency import WEIGHT, asks_for_change, operations, seconds, urgency
+from tcready.reports.urgency import WEIGHT, needs_change, operations, seconds, urgency
 from tcready.reports.view import (
     code_of,
     duration,
@@ -101,8 +101,8 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
 
 def _is_named_model(target: TargetReport) -> bool:
     """Return True if the target was given as `hf:bert`, or as an expression."""
-    asked = target.observation.asked
-    return "--model" in asked or any(LibraryModel.parse(word) is not None for word in asked[:1])
+    arguments = target.observation.asked
+    return "--model" in arguments or any(LibraryModel.parse(word) is not None for word in arguments[:1])
 
 
 def _by_bench(target: TargetReport) -> Step | None:
@@ -217,7 +217,7 @@ def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
     """The findings of one rule in the user's own code; empty if there is nothing to fix."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.level != "note" and asks_for_change(finding) and finding.origin == "own":
+        if finding.level != "note" and needs_change(finding) and finding.origin == "own":
             groups.setdefault(finding.rule or finding.message, []).append(finding)
     return min(groups.values(), key=urgency, default=())
 

@@ -22,7 +22,7 @@ def text(result: FixResult) -> str:
     """Return what is changed, its proof, and what is left, for people; the patch itself is separate."""
     several = len(result.targets) > 1
     # several operators of one test may be several changes that read alike
-    lines = [line for each in dict.fromkeys(_told(result, several)) for line in each]
+    lines = [line for each in dict.fromkeys(_change_lines(result, several)) for line in each]
     for run in result.targets:
         if run.breaks_before is not None:
             share = f", captured {share_words(run.share_before)} -> {share_words(run.share_after)}"
@@ -38,7 +38,7 @@ def text(result: FixResult) -> str:
     return "".join(f"{visible(line)}\n" for line in lines)
 
 
-def _told(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
+def _change_lines(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
     """Yield the lines on each change, and on each break without one; with the targets of a change, if there are
     `several`."""
     for change in result.changes:

@@ -107,7 +107,7 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
     for source in shown:
         wanted.setdefault(source.path, set()).update(line.number for part in source.parts for line in part)
 
-    def kept(path: str, text: str) -> str:
+    def visible(path: str, text: str) -> str:
         pieces = re.split(r"(\r\n|\r|\n)", text)  # lines, and between them their ends
         lines = wanted.get(path, set())
         return "".join(piece if at % 2 or at // 2 + 1 in lines else "" for at, piece in enumerate(pieces))
@@ -117,7 +117,7 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
         sources=tuple(
             source
             if source.path in whole
-            else dataclasses.replace(source, text=kept(source.path, source.text))
+            else dataclasses.replace(source, text=visible(source.path, source.text))
             for source in report.sources
         ),
     )

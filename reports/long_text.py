@@ -815,15 +815,15 @@ def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
 def changed_lines(fix: Fix) -> list[str]:
     """Return the lines that a fix removes and adds, with those between them, without headers and context around."""
     found: list[str] = []
-    kept: list[str] = []
+    lines: list[str] = []
     for line in (fix.diff or "").splitlines()[2:]:
         if line.startswith(("+", "-")):
-            found += [*(kept if found else ()), line]
-            kept = []
+            found += [*(lines if found else ()), line]
+            lines = []
         elif line.startswith("@@"):
-            kept = ["..."]
+            lines = ["..."]
         else:
-            kept.append(line)
+            lines.append(line)
     return found
 
 

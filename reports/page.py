@@ -15,7 +15,7 @@ from tcready.reports.editor import Editor, OpensLines
 from tcready.reports.paths import in_address, is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
-from tcready.reports.urgency import asks_for_change, operations, seconds, urgency
+from tcready.reports.urgency import needs_change, operations, seconds, urgency
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, covers
 from tcready.schema.run import BreakSite, LineSet
@@ -469,7 +469,7 @@ def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
     """Return the distinct changes for the findings, the most urgent first."""
     grouped: dict[tuple[str, str], list[FindingView]] = {}
     for item in loud:
-        if asks_for_change(item.finding):
+        if needs_change(item.finding):
             key = (item.rule.code, "") if item.rule else ("", item.finding.message)
             grouped.setdefault(key, []).append(item)
     ordered = sorted(grouped.values(), key=lambda items: urgency([item.finding for item in items]))
@@ -555,8 +555,8 @@ def _tree(modules: Sequence[ModuleShare]) -> tuple[tuple[Node, ...], int]:
     if not measured:
         return (), 0
     total = max(module.ops or 0 for module in measured) or 1
-    kept = sorted(modules, key=lambda module: _depth(module.name))[:MANY_MODULES]
-    names = {module.name for module in kept}
+    shown = sorted(modules, key=lambda module: _depth(module.name))[:MANY_MODULES]
+    names = {module.name for module in shown}
     children: dict[str | None, list[ModuleShare]] = {}
     for module in (module for module in modules if module.name in names):
         children.setdefault(_parent(module.name, names), []).append(module)
@@ -573,7 +573,7 @@ def _tree(modules: Sequence[ModuleShare]) -> tuple[tuple[Node, ...], int]:
             tuple(node(child, module.name) for child in below),
         )
 
-    return tuple(node(module, None) for module in children.get(None, [])), len(modules) - len(kept)
+    return tuple(node(module, None) for module in children.get(None, [])), len(modules) - len(shown)
 
 
 def _depth(name: str) -> int:

@@ -191,8 +191,8 @@ def source_picture(
         return None
     places = _places(modules, sites)
     missed = max(total - measure.of(root.ops_captured or 0, root.seconds_captured or 0.0), 0)
-    told_missed = sum(measure.of(*place.outside) for place in places)
-    shrunk = min(missed / told_missed, 1.0) if told_missed else 1.0
+    listed_missed = sum(measure.of(*place.outside) for place in places)
+    shrunk = min(missed / listed_missed, 1.0) if listed_missed else 1.0
 
     def inside(place: Place) -> float:
         return measure.of(*place.inside)

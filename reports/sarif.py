@@ -28,10 +28,10 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown, elsewhere = without_absolute_paths(report), outside(report)
     known = rules_by_code(shown)
     found = listed(shown, third_party)
-    kept = heaviest_first(found)[:SHOWN]
-    ids = sorted({code_of_rule(finding) for finding in kept})
+    results = heaviest_first(found)[:SHOWN]
+    ids = sorted({code_of_rule(finding) for finding in results})
     index = {code: position for position, code in enumerate(ids)}
-    samples = {code_of_rule(finding): finding for finding in reversed(kept)}
+    samples = {code_of_rule(finding): finding for finding in reversed(results)}
     notes = [f"{item.path}: {item.reason}" for item in shown.skipped] + list(shown.warnings)
     if len(found) > SHOWN:
         notes.append(f"{len(found) - SHOWN} lighter results are left out: {SHOWN} are shown at most")
@@ -52,7 +52,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
                 ],
             }
         ],
-        "results": [_result(finding, index, elsewhere) for finding in kept],
+        "results": [_result(finding, index, elsewhere) for finding in results],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, sort_keys=True) + "\n"

@@ -70,8 +70,8 @@ def class_sentence(found: ServedClass) -> str:
     condition = f"; compiled if {found.enable_if}" if found.enable_if else ""
     taken = "; taken back by ignore_torch_compile" if found.ignored else ""
     above = f", as {found.inherits} is" if found.inherits else ""
-    told = dims or "none that is told"
-    return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {told}{condition}{taken}"
+    dynamic = dims or "none that is told"
+    return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {dynamic}{condition}{taken}"
 
 
 def operator_sentence(found: ServedOperator) -> str:

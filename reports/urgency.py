@@ -21,7 +21,7 @@ WEIGHT: Mapping[Status, int] = MappingProxyType(
 """Weights by the result of a run."""
 
 
-def asks_for_change(finding: Finding) -> bool:
+def needs_change(finding: Finding) -> bool:
     return finding.effect != "intent" and finding.status != "not_observed"
 
 

@@ -294,14 +294,14 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     if report.in_process or Target.place_in(target.target).endswith(NOTEBOOK):
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
-    asked = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
+    words = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
     if seen.brought_from:  # its machine is not this one
         command = (
-            f"python worker.pyz --target {' '.join(map(quoted, asked))} --plan -o {quoted(seen.brought_from)}"
+            f"python worker.pyz --target {' '.join(map(quoted, words))} --plan -o {quoted(seen.brought_from)}"
         )
         behind = ", and give that file with `--observation` again: it compiles each of these regions alone."
         return "To prove what is predicted, where it was run call", command, behind
-    command = f"tcready check {' '.join(map(quoted, asked))} --run --plan"
+    command = f"tcready check {' '.join(map(quoted, words))} --run --plan"
     # an older tcready did not write down what was asked
     inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""
     lines = any(region.kind == "lines" for region in target.regions)
@@ -351,7 +351,7 @@ class PlacementRow:
 
 def placement_rows(plan: Plan) -> list[PlacementRow]:
     """Return every placement that was tried, in order."""
-    told: set[str] = set()
+    seen_reasons: set[str] = set()
     return [
         PlacementRow(
             PLACEMENT_WORDS[item.name],
@@ -365,17 +365,17 @@ def placement_rows(plan: Plan) -> list[PlacementRow]:
                 compile_phrase(item) or _UNKNOWN,
                 _UNKNOWN if item.share is None else _PARITY_WORD[item.parity],
             ),
-            item.reason if item.sound else f"out: {_reason_once(item.reason, told)}",
+            item.reason if item.sound else f"out: {_reason_once(item.reason, seen_reasons)}",
         )
         for item in plan.alternatives
     ]
 
 
-def _reason_once(reason: str, told: set[str]) -> str:
+def _reason_once(reason: str, seen_reasons: set[str]) -> str:
     """Return the reason, only once; it is then added to `told`."""
-    if reason in told:
+    if reason in seen_reasons:
         return "for the same reason"
-    told.add(reason)
+    seen_reasons.add(reason)
     return reason
 
 

@@ -11,9 +11,9 @@ from tcready.rules._conditions import (
     MIXED,
     NO_DEVICE,
     as_tensor,
-    asked,
     in_python,
     owner_of,
+    split_test,
     test_beside,
     tree_of,
     walk,
@@ -51,7 +51,7 @@ def choosing_expression(place: Located) -> Ways:
     whole = owner_of(place)
     if not isinstance(whole, cst.IfExp):
         return
-    found = asked(place, whole.test)
+    found = split_test(place, whole.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -110,7 +110,7 @@ def choosing_statement(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
-    found = asked(place, branch.test)
+    found = split_test(place, branch.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -123,8 +123,8 @@ def choosing_statement(place: Located) -> Ways:
         yield from _as_where(place, branch, name, imports, python, test)
     except Refused as reason:
         yield Declined(str(reason))
-    asked_alone = as_tensor(place, name, tensors)
-    yield from as_cond(place, branch, name, imports, python, asked_alone, in_python(tensors))
+    condition = as_tensor(place, name, tensors)
+    yield from as_cond(place, branch, name, imports, python, condition, in_python(tensors))
 
 
 def _as_where(
@@ -158,10 +158,10 @@ def _chosen(
 ) -> tuple[list[cst.BaseStatement], str]:
     """Return statements that do what both sides do, and why they may differ. Raises Refused."""
     first: list[cst.BaseStatement] = []
-    yes, kept = _without_private(place, branch, yes, no)
-    first += kept
-    no, kept = _without_private(place, branch, no, yes)
-    first += kept
+    yes, before = _without_private(place, branch, yes, no)
+    first += before
+    no, before = _without_private(place, branch, no, yes)
+    first += before
     shapes = Shapes.at(place, branch)
     shapes.follow(first)
     reader = Reader(place, torch, shapes)
@@ -218,7 +218,7 @@ def _without_private(
     """Return a side without the names that only it uses, and their assignments, which can be moved before the
     branch."""
     left: list[cst.BaseStatement] = []
-    kept: list[cst.BaseStatement] = []
+    remaining: list[cst.BaseStatement] = []
     given: set[str] = set()
     for statement in side:
         part = (
@@ -234,11 +234,11 @@ def _without_private(
                 and is_private(place, branch, target.value, other)
                 and not is_partial(part.value)
             ):
-                kept.append(statement)
+                remaining.append(statement)
                 continue
         left.append(statement)
         given |= assigned_in([statement])
-    return left, kept
+    return left, remaining
 
 
 def is_partial(node: cst.CSTNode) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import hidden_effect
-from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call, why_kept
+from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call, why_needed
 from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
@@ -28,7 +28,7 @@ CLOCKS = frozenset(
     for unit in ("", "_ns")
 ) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
 FROM = ("time", "datetime", "logging", "warnings", "pprint")
-ASKED = "A graph cannot query the system. Do that outside, and pass the result to the call."
+SYSTEM_QUERY = "A graph cannot query the system. Do that outside, and pass the result to the call."
 MISSED = "it is stored in a container or passed on, and compiled calls would be missing there"
 
 
@@ -37,7 +37,7 @@ def timed(place: Located) -> Ways:
     `if not is_compiling():`."""
     known = place.source.derive(_names)
     if not isinstance(place.node, cst.Call) or not _is_clock(place.node, known):
-        yield Declined(ASKED)
+        yield Declined(SYSTEM_QUERY)
         return
     torch = torch_name(place)
     if torch is None:
@@ -98,7 +98,7 @@ class _Timing:
         self.uses = Uses(place.piece, "torch")
         self.lines: dict[cst.SimpleStatementLine, None] = {}
         self.names: set[str] = set()
-        self.kept = False
+        self.stored = False
         """It is stored beyond the call."""
 
     def join_others(self) -> None:
@@ -117,7 +117,7 @@ class _Timing:
                 if other.follow(each) is None and other.lines.keys() & self.lines.keys():
                     grows = grows or bool(other.lines.keys() - self.lines.keys())
                     self.lines |= other.lines
-                    self.kept = self.kept or other.kept
+                    self.stored = self.stored or other.stored
 
     def follow(self, node: cst.CSTNode) -> str | None:
         """Return why a value derived from a node is needed in compiled code; None if all its uses are known."""
@@ -174,7 +174,7 @@ class _Timing:
                     return "compiled code would leave what it is kept in without a value: `__init__` gives it none"
                 if self._is_read(target):
                     return "what it is kept in is read where it is compiled"
-                self.kept = True
+                self.stored = True
                 continue
             if isinstance(target, cst.Subscript):
                 return MISSED
@@ -287,7 +287,7 @@ class _Timing:
                 yield parent
 
     def unsafe(self) -> str | None:
-        if self.kept:
+        if self.stored:
             return "the times that are kept are those of eager code alone"
         for line in self.lines:
             value = _without_clocks(line.body[0], self.known)
@@ -300,7 +300,7 @@ class _Timing:
             reason = (
                 hidden_effect(self.place, value) or changes_module(self.place, value)
                 if call is None
-                else why_kept(self.place, call)
+                else why_needed(self.place, call)
             )
             if reason:
                 return reason

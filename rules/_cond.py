@@ -129,12 +129,12 @@ def cond_of_expression(
         return
     yes, no = (_fresh(side) for side in sides)
     made = expression(f"{torch}.cond(test, lambda: yes, lambda: no)", test=test, yes=bare(yes), no=bare(no))
-    kept = expression(
+    alias = expression(
         "made if compiling else whole", made=made, compiling=_compiling(torch), whole=_grouped(whole)
     )
     yield Rewrite(
         HOW_COND,
-        (Change((whole,), (_grouped(kept) if whole.lpar else kept,)),),
+        (Change((whole,), (_grouped(alias) if whole.lpar else alias,)),),
         "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
         imports,
     )

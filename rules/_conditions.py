@@ -127,7 +127,7 @@ def apart(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
         if is_of_tensor(part):
             tensors.append(part)
         elif is_of_python(part):
-            if tensors and not _may_be_asked_early(part):
+            if tensors and not _may_be_evaluated_early(part):
                 return None
             python.append(part)
         else:
@@ -141,9 +141,9 @@ def _joined(parts: Sequence[Tree]) -> Tree:
     return parts[0] if len(parts) == 1 else Joined(tuple(parts), every=True)
 
 
-def _may_be_asked_early(tree: Tree) -> bool:
+def _may_be_evaluated_early(tree: Tree) -> bool:
     if isinstance(tree, Joined):
-        return all(map(_may_be_asked_early, tree.parts))
+        return all(map(_may_be_evaluated_early, tree.parts))
     return not any(isinstance(node, (cst.Call, cst.Subscript, cst.Await)) for node in walk(tree.node))
 
 
@@ -185,7 +185,7 @@ def as_tensor(
             name = "logical_and" if tree.every else "logical_or"
             made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part, beside))
         return made
-    made = kept_tensor(torch, tree.node)
+    made = without_conversion(torch, tree.node)
     if tree.negated:
         made = expression(f"{torch}.logical_not(a)", a=made)
     elif not is_mask(place, made):
@@ -277,16 +277,16 @@ def _in_order(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _in_order(child)
 
 
-def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
+def without_conversion(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return an operand without its conversion to a Python value, and a chain of comparisons as `logical_and`."""
     if isinstance(node, cst.Call) and _strips(node):
         inner = node.args[0].value if isinstance(node.func, cst.Name) else node.func.value  # type: ignore[attr-defined]
-        return kept_tensor(torch, inner)
+        return without_conversion(torch, inner)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         name = node.func.attr.value
         of_math = isinstance(node.func.value, cst.Name) and node.func.value.value == "math"
         if of_math and name in OF_BOOL and len(node.args) == 1:
-            return expression(f"{torch}.{name}(a)", a=kept_tensor(torch, node.args[0].value))
+            return expression(f"{torch}.{name}(a)", a=without_conversion(torch, node.args[0].value))
         if name == "allclose":
             turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose")))
             return expression("a.all()", a=turned)
@@ -298,9 +298,9 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         return node
     if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
-        kept = [_read_exactly(torch, number, values) for number in range(len(values))]
+        operands = [_read_exactly(torch, number, values) for number in range(len(values))]
         made: cst.BaseExpression | None = None
-        for left, each, right in zip(kept, node.comparisons, kept[1:], strict=False):
+        for left, each, right in zip(operands, node.comparisons, operands[1:], strict=False):
             one = cst.Comparison(left, [each.with_changes(comparator=right)])
             made = one if made is None else expression(f"{torch}.logical_and(a, b)", a=made, b=one)
         assert made is not None
@@ -312,16 +312,16 @@ def _read_exactly(torch: str, number: int, values: Sequence[cst.BaseExpression])
     """Return an operand of a comparison, kept as a tensor and compared like the number read from it: Python compares
     numbers of 64 bits, torch rounds a number to the type of the tensor."""
     value = values[number]
-    kept = kept_tensor(torch, value)
+    tensor = without_conversion(torch, value)
     if not isinstance(value, cst.Call) or not _strips(value):
-        return kept
+        return tensor
     name = value.func.value if isinstance(value.func, cst.Name) else "item"
     beside = [*values[max(number - 1, 0) : number], *values[number + 1 : number + 2]]
     if name == "int":
-        return kept if _counts(kept) else expression("a.long()", a=kept)
+        return tensor if _counts(tensor) else expression("a.long()", a=tensor)
     if name == "bool" or all(is_exact(each) or _is_read(each) for each in beside):
-        return kept
-    return expression("a.double()", a=kept)
+        return tensor
+    return expression("a.double()", a=tensor)
 
 
 def _is_read(node: cst.BaseExpression) -> bool:
@@ -352,10 +352,10 @@ def _counts(node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
     of = node.func.value
-    is_asked = isinstance(of, cst.Comparison) or (
+    is_tested = isinstance(of, cst.Comparison) or (
         isinstance(of, cst.Call) and isinstance(of.func, cst.Attribute) and of.func.attr.value in OF_BOOL
     )
-    return node.func.attr.value in COUNTING or (node.func.attr.value == "sum" and is_asked)
+    return node.func.attr.value in COUNTING or (node.func.attr.value == "sum" and is_tested)
 
 
 def overridable(place: Located, tree: Tree) -> Declined | None:
@@ -418,7 +418,7 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
     return None
 
 
-ASKED_OF_NOTHING = frozenset(
+STATE_QUERIES = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
 )
 """Functions on how the code is being run."""
@@ -470,7 +470,7 @@ def _is_decided(node: cst.BaseExpression) -> bool:
         )
     if isinstance(node, cst.Call):
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-        if isinstance(name, cst.Name) and name.value in ASKED_OF_NOTHING:
+        if isinstance(name, cst.Name) and name.value in STATE_QUERIES:
             return not node.args
         return _is_plain(node) and all(_is_known(each.value) for each in node.args)
     return isinstance(node, cst.Attribute) and _is_known(node)
@@ -486,7 +486,7 @@ def _is_known(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Name, cst.BaseNumber, cst.BaseString))
 
 
-class Asked(NamedTuple):
+class SplitTest(NamedTuple):
     """A split test, and what its rewrite needs."""
 
     torch: str
@@ -497,7 +497,7 @@ class Asked(NamedTuple):
     tensors: Tree
 
 
-def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
+def split_test(place: Located, test: cst.BaseExpression) -> SplitTest | Declined:
     """Return a split test; why it cannot be split, or torch cannot be named there."""
     torch = torch_name(place)
     if torch is None:
@@ -506,7 +506,7 @@ def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
     if parts is None:
         return Declined(MIXED)
     why = overridable(place, parts[1]) or given_otherwise(place, parts[1])
-    return why or Asked(*torch, *parts)
+    return why or SplitTest(*torch, *parts)
 
 
 def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 STATE = "{name: value.detach().clone() for name, value in (*m.named_parameters(), *m.named_buffers())}"
-KEPT = (
+REASON_STORED = (
     "the copy is used for more than being called: made in `__init__` it would keep the weights of that time, and stand "
     "in the state dict"
 )
@@ -66,12 +66,12 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     uses = Uses(place.piece, "torch")
     line = place.statement
     if name is None or len(uses.values_of(name)) != 1 or not isinstance(line, cst.SimpleStatementLine):
-        yield Declined(KEPT)
+        yield Declined(REASON_STORED)
         return
-    kept = f"{name}_state"
+    state_name = f"{name}_state"
     around = parents[line]
-    if kept in place.piece.bound or not isinstance(around, cst.IndentedBlock):
-        yield Declined(f"`{kept}` is a name of the function already")
+    if state_name in place.piece.bound or not isinstance(around, cst.IndentedBlock):
+        yield Declined(f"`{state_name}` is a name of the function already")
         return
     rest = around.body[around.body.index(line) + 1 :]
     if set(_names(module)) & assigned_in(rest):
@@ -80,19 +80,19 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     changes = [Change((place.node,), (state,))]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
     assert target is not None
-    changes.append(Change((target,), (cst.Name(kept),)))
+    changes.append(Change((target,), (cst.Name(state_name),)))
     calls: list[cst.Call] = []
     for load in uses.loads(name):
         call = parents[load]
         if not isinstance(call, cst.Call) or call.func is not load or not _is_below(place, call, rest):
-            yield Declined(KEPT)
+            yield Declined(REASON_STORED)
             return
         calls.append(call)
     if any(_is_below(place, call, [other]) for call in calls for other in calls if other is not call):
         yield Declined("it is called with the result of a call of itself")
         return
     for call in calls:
-        made = _called(torch[0], module, cst.Name(kept), call)
+        made = _called(torch[0], module, cst.Name(state_name), call)
         if made is None:
             yield Declined("it is called with unpacked arguments")
             return

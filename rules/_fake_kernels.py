@@ -72,19 +72,19 @@ def fake_kernel(place: Located) -> Ways:
     if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) != 1):
         yield Declined("its implementation shares its line with other statements")
         return
-    told = (
-        _told_of_object(line, name)
+    statement = (
+        _defined_twice(line, name)
         if name == called and isinstance(line, cst.FunctionDef)
-        else _told(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
+        else _registered_twice(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
     )
     yield Rewrite(
         "The implementation also computes the shape, so it is registered as the fake kernel of its operator",
-        (Change((line,), told, piece),),
+        (Change((line,), statement, piece),),
         "only a run shows how its implementation behaves with fake tensors",
     )
 
 
-def _told(
+def _registered_twice(
     line: cst.BaseStatement, function: ast.Lambda | ast.FunctionDef, register: str
 ) -> tuple[cst.BaseStatement, ...]:
     """Return the statement that registers an implementation, with the same as a fake kernel."""
@@ -98,7 +98,7 @@ def _told(
     return line, cst.parse_statement(f"{register}, {code})")
 
 
-def _told_of_object(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement, ...]:
+def _defined_twice(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement, ...]:
     """Return the function of an operator, and the same again as its fake kernel."""
     fake = line.with_changes(
         name=cst.Name(f"fake_{name}"),

@@ -131,8 +131,8 @@ def asserting(place: Located) -> Ways:
         yield Declined(CAUGHT_THERE)
         return
     name, imports = torch
-    asked = tree_of(place, found.test)
-    if (why := overridable(place, asked)) is not None:
+    tree = tree_of(place, found.test)
+    if (why := overridable(place, tree)) is not None:
         yield why
         return
     message = found.msg
@@ -141,15 +141,15 @@ def asserting(place: Located) -> Ways:
     )
     text = message if constant else _constant(message)
 
-    def kept(part: Tree) -> list[cst.BaseStatement]:
+    def checks(part: Tree) -> list[cst.BaseStatement]:
         return [cst.SimpleStatementLine([cst.Assert(in_python(part), message)])]
 
-    made = _required(asked, lambda part: [_assert(as_tensor(place, name, part), text)], kept)
+    made = _required(tree, lambda part: [_assert(as_tensor(place, name, part), text)], checks)
     if made is None:
         yield Declined(MIXED)
         return
     if not constant:
-        in_graph = _required(asked, lambda part: [_asserted(name, as_tensor(place, name, part), text)], kept)
+        in_graph = _required(tree, lambda part: [_asserted(name, as_tensor(place, name, part), text)], checks)
         both = cst.If(
             test=_compiling(name),
             body=cst.IndentedBlock(body=in_graph or made),

@@ -27,7 +27,7 @@ PURE_METHODS = frozenset(
 OF_MODULES = frozenset("bfloat16 cpu cuda double float half to type".split())
 """Methods of tensors that change a module in place, if called on one."""
 TAKING_ITEMS = frozenset("join list max min sorted sum tuple".split())
-NOT_ASKED = frozenset(
+NOT_CALLED = frozenset(
     """
     __aenter__ __aexit__ __annotations__ __call__ __class__ __class_getitem__ __copy__ __deepcopy__ __defaults__ __del__
     __delattr__ __delete__ __delitem__ __dict__ __doc__ __enter__ __exit__ __getitem__ __getnewargs__ __getstate__
@@ -60,12 +60,12 @@ def hidden_effect(
     if called is not None and _named(called) in ("warn", "warn_explicit"):
         if any(members.is_made(name) for node in nodes for name in _names(node)):
             return HIDDEN.format("__init__")
-    asked = {name for node in nodes for name in _attributes(node)}
+    attributes = {name for node in nodes for name in _attributes(node)}
     if isinstance(called, cst.Attribute):
-        asked |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
-    if any(_asks_by_key(node) for node in nodes):
-        asked.add("__getitem__")
-    name = members.effect(asked, any(_is_object(node) for node in nodes))
+        attributes |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
+    if any(_formats_by_key(node) for node in nodes):
+        attributes.add("__getitem__")
+    name = members.effect(attributes, any(_is_object(node) for node in nodes))
     return None if name is None else HIDDEN.format(name)
 
 
@@ -96,11 +96,11 @@ def _named(func: cst.BaseExpression) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def _asks_by_key(node: cst.CSTNode) -> bool:
+def _formats_by_key(node: cst.CSTNode) -> bool:
     """Return True if a format string names items: `"%(name)s"`, `"{0[name]}"`."""
     if isinstance(node, cst.SimpleString):
         return "%(" in node.value or "[" in node.value
-    return any(_asks_by_key(child) for child in node.children)
+    return any(_formats_by_key(child) for child in node.children)
 
 
 def _is_object(node: cst.CSTNode) -> bool:
@@ -109,7 +109,7 @@ def _is_object(node: cst.CSTNode) -> bool:
 
 
 def _is_special(name: str) -> bool:
-    return (name.startswith("__") and name.endswith("__") and name not in NOT_ASKED) or name in OF_TEXTS
+    return (name.startswith("__") and name.endswith("__") and name not in NOT_CALLED) or name in OF_TEXTS
 
 
 class _Members:
@@ -138,18 +138,20 @@ class _Members:
         found = self.classes.get(name)
         return found is not None and any(each in ("__init__", "__new__") for each, _ in _defined(found.body))
 
-    def effect(self, asked: set[str], of_objects: bool) -> str | None:
+    def effect(self, attributes: set[str], of_objects: bool) -> str | None:
         """Return the first member that may have an effect, of those that reading these attributes may run."""
         left = list(self.members)
         while True:
-            run = [each for each in left if each[0] in asked or (of_objects and _is_special(each[0]))]
+            run = [each for each in left if each[0] in attributes or (of_objects and _is_special(each[0]))]
             if not run:
                 return None
             left = [each for each in left if each not in run]
             for name, member in run:
                 if not self._only_gives(name, member):
                     return name
-                asked = asked | {each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)}
+                attributes = attributes | {
+                    each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)
+                }
                 of_objects = of_objects or isinstance(member, _Function)
 
     def _only_gives(self, name: str, member: _Function | ast.expr) -> bool:

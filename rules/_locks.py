@@ -157,14 +157,14 @@ def _fills(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     for branch in walk(body):
         if not isinstance(branch, cst.If) or branch.orelse is not None:
             continue
-        asked = _asked(branch.test)
+        missing = _missing_value(branch.test)
         for line in branch.body.body:
             for each in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(each, cst.Assign) and all(text(t.target) == asked for t in each.targets):
+                if isinstance(each, cst.Assign) and all(text(t.target) == missing for t in each.targets):
                     yield each
 
 
-def _asked(test: cst.BaseExpression) -> str | None:
+def _missing_value(test: cst.BaseExpression) -> str | None:
     """Return what has no value yet if a test is true."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None

@@ -11,16 +11,16 @@ from tcready.rules._conditions import (
     NO_DEVICE,
     Leaf,
     Tree,
-    asked,
     is_mask,
-    kept_tensor,
     owner_of,
+    split_test,
     test_beside,
     value_of,
+    without_conversion,
 )
 from tcready.rules._rewrites import Ways, expression, in_place_of
 from tcready.rules._shapes import ELEMENTWISE, Shapes, is_pure
-from tcready.rules._sides import Chooser, Refused, asked_of, condition_name, operator_of
+from tcready.rules._sides import Chooser, Refused, condition_name, mask_of_test, operator_of
 from tcready.rules._statements import block_of, text
 from tcready.static.rule import Declined, Rewrite
 
@@ -40,7 +40,7 @@ def unguarded(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
-    found = asked(place, branch.test)
+    found = split_test(place, branch.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -122,8 +122,8 @@ class _Unguarded:
             return False
         same = text(target)
         if isinstance(value, cst.Call):
-            kept = self._keeps(value, in_place=False)
-            return kept is not None and text(kept) == same
+            unchanged = self._keeps(value, in_place=False)
+            return unchanged is not None and text(unchanged) == same
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
             pair = (value.left, value.right)
             return any(text(a) == same and self._is_on(b) for a, b in (pair, pair[::-1]))
@@ -271,14 +271,14 @@ def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
     """
     if not isinstance(tensors, Leaf):
         return "", ""
-    node = kept_tensor(torch, tensors.node)
+    node = without_conversion(torch, tensors.node)
     if isinstance(node, cst.Name):
         node = value_of(place, node.value) or node
-        node = kept_tensor(torch, node)
+        node = without_conversion(torch, node)
     if tensors.negated:
-        mask = asked_of(node, "all")
+        mask = mask_of_test(node, "all")
         return _pair(mask)[::-1] if mask is not None and is_mask(place, mask) else ("", "")
-    found = asked_of(node, "any")
+    found = mask_of_test(node, "any")
     if found is not None:
         return _pair(found) if is_mask(place, found) else (text(found), "")
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:

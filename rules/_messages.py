@@ -141,12 +141,12 @@ def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
     for call in filter(None, _calls(branch.body)):
-        if reason := why_kept(place, call, branch.test):
+        if reason := why_needed(place, call, branch.test):
             return reason
     return None if _is_one(place, branch.test) else SEVERAL
 
 
-def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
+def why_needed(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
     """Return why a message is needed even though its arguments, and the code around them, call nothing with an
     effect."""
     if _is_written_elsewhere(place, call):
@@ -192,7 +192,7 @@ def _taken(place: Located, call: cst.Call) -> str | None:
         of_stream = of_stream or (
             taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords)
         )
-        is_raised = of_warnings and taker in FILTERS and not _is_told(given)
+        is_raised = of_warnings and taker in FILTERS and not _raises_none(given)
         if of_record or of_stream or is_raised:
             return READ.format(taker)
     return None
@@ -215,7 +215,7 @@ def _handing(source: Source) -> tuple[ast.Call, ...]:
     return tuple(call for call in calls if last_name(call.func) in HANDING)
 
 
-def _is_told(given: Sequence[ast.expr]) -> bool:
+def _raises_none(given: Sequence[ast.expr]) -> bool:
     """Return True if a filter of warnings raises none, by its arguments."""
     return bool(given) and isinstance(given[0], ast.Constant) and given[0].value in HARMLESS
 
@@ -279,7 +279,7 @@ def _why_needed(place: Located, expr: cst.Expr) -> str | None:
     assert isinstance(expr.value, cst.Call)
     if not _pure_arguments(expr.value):
         return LOST.format("an argument")
-    if (reason := why_kept(place, expr.value)) is not None:
+    if (reason := why_needed(place, expr.value)) is not None:
         return reason
     return (
         "it stands in a `try`, which would catch what working it out raises"
@@ -435,9 +435,9 @@ def _waits(call: cst.Call) -> bool:
     if call.func.attr.value == "join":
         return not isinstance(call.func.value, cst.BaseString)
     keys = (cst.BaseString, cst.Name, cst.Attribute)
-    asks = bool(call.args) and call.args[0].keyword is None and isinstance(call.args[0].value, keys)
-    is_truth = asks and text(call.args[0].value) in ("True", "False")
-    return call.func.attr.value == "get" and (not asks or is_truth)
+    has_key = bool(call.args) and call.args[0].keyword is None and isinstance(call.args[0].value, keys)
+    is_truth = has_key and text(call.args[0].value) in ("True", "False")
+    return call.func.attr.value == "get" and (not has_key or is_truth)
 
 
 def _only_gives(func: cst.BaseExpression) -> bool:

@@ -90,25 +90,25 @@ def keep_tensor(place: Located) -> Ways:
     if changes is None:
         yield NESTED
         return
-    kept = Rewrite(
+    rewrite = Rewrite(
         HOW,
         changes,
         UNSAFE + (HANDED if uses.handed else ""),
         torch[1] if conversion in OF_FLOATS or uses.changes else (),
     )
-    yield from _with_branches(place, kept, uses.branches or ())
+    yield from _with_branches(place, rewrite, uses.branches or ())
 
 
-def _with_branches(place: Located, kept: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
+def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
     """Yield rewrites of a number kept as a tensor, together with those of the branch that depends on it."""
     from tcready.rules._tests import written_anew
 
     if not branches:
-        yield kept
+        yield rewrite
         return
     (branch, *others) = branches
     inside = {id(each) for each in walk(branch)}
-    if others or any(id(change.old[0]) in inside for change in kept.changes):
+    if others or any(id(change.old[0]) in inside for change in rewrite.changes):
         yield Declined(BRANCH)
         return
     for way in written_anew(replace(place, node=branch.test)):
@@ -117,10 +117,10 @@ def _with_branches(place: Located, kept: Rewrite, branches: Sequence[cst.If | cs
             continue
         yield replace(
             way,
-            how=f"{kept.how}. {way.how}",
-            changes=(*kept.changes, *way.changes),
-            unsafe="; ".join(filter(None, (kept.unsafe, way.unsafe))),
-            imports=tuple(dict.fromkeys((*kept.imports, *way.imports))),
+            how=f"{rewrite.how}. {way.how}",
+            changes=(*rewrite.changes, *way.changes),
+            unsafe="; ".join(filter(None, (rewrite.unsafe, way.unsafe))),
+            imports=tuple(dict.fromkeys((*rewrite.imports, *way.imports))),
         )
 
 
@@ -410,10 +410,10 @@ class Uses:
         sides = [whole.left, whole.comparisons[0].comparator]
         other = sides[1] if sides[0] is node else sides[0]
         parent = self.piece.parents[whole]
-        asked = isinstance(parent, (cst.If, cst.While, cst.Assert, cst.CompIf, cst.BooleanOperation))
-        asked = asked or (isinstance(parent, cst.IfExp) and parent.test is whole)
-        asked = asked or (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not))
-        return self.of(whole) if asked or is_number(other, self) else None
+        is_test = isinstance(parent, (cst.If, cst.While, cst.Assert, cst.CompIf, cst.BooleanOperation))
+        is_test = is_test or (isinstance(parent, cst.IfExp) and parent.test is whole)
+        is_test = is_test or (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not))
+        return self.of(whole) if is_test or is_number(other, self) else None
 
     def _assigned(self, statement: cst.Assign | cst.AnnAssign) -> str | None:
         targets = (
@@ -575,16 +575,16 @@ def keep_tensors(place: Located) -> Ways:
         return
     tensor = node.func.value
     cut = isinstance(tensor, cst.Call) and _name(tensor.func) == "detach"
-    kept = tensor if cut else expression("t.detach()", t=tensor)
+    tensor_copy = tensor if cut else expression("t.detach()", t=tensor)
     if not is_fresh(tensor):
-        kept = expression("t.clone()", t=kept)
+        tensor_copy = expression("t.clone()", t=tensor_copy)
     uses = Uses(place.piece, torch[0])
     looped = loop_target(place.piece, node)
     if looped is not None:
-        made = expression("t.unbind(0)", t=kept)
+        made = expression("t.unbind(0)", t=tensor_copy)
         reason = uses.named(looped.value, looped) if isinstance(looped, cst.Name) else ROWS
     else:
-        made = kept
+        made = tensor_copy
         reason = of_list(uses, node)
     if reason:
         yield Declined(reason)

@@ -42,7 +42,7 @@ def over_places(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    asked = mask if is_mask(place, mask) else expression("m.bool()", m=mask)
+    as_bool = mask if is_mask(place, mask) else expression("m.bool()", m=mask)
     index = text(loop.target).strip("()")
     names = {each.value for each in walk(loop.target) if isinstance(each, cst.Name)}
     body = block_of(loop.body)
@@ -75,7 +75,7 @@ def over_places(place: Located) -> Ways:
             return
         written.add(out.value)
         if not made:
-            shaped = expression("b.reshape(m.shape + (1,) * (x.dim() - m.dim()))", b=asked, m=mask, x=out)
+            shaped = expression("b.reshape(m.shape + (1,) * (x.dim() - m.dim()))", b=as_bool, m=mask, x=out)
             made.append(line_of(cst.Assign([cst.AssignTarget(chosen)], shaped)))
         copied = expression(f"y.copy_({torch[0]}.where(m, value, y))", y=out, m=chosen, value=value)
         made.append(line_of(cst.Expr(copied)))

@@ -274,14 +274,14 @@ class Chooser:
         if self.named is self.test or not isinstance(self.named, cst.Name):
             return made
         name = self.named.value
-        asked = [each for each in made if times_read(each, name)]
-        if sum(times_read(each, name) for each in asked) == 1:
-            at = made.index(asked[0])
+        uses = [each for each in made if times_read(each, name)]
+        if sum(times_read(each, name) for each in uses) == 1:
+            at = made.index(uses[0])
             if not any(
                 times_read(self.test, each) for each in assigned_in(made[:at]) | names_written(made[:at])
             ):
                 return [put(each, self.named, self.test) for each in made]
-        if not asked:
+        if not uses:
             return made
         return [line_of(cst.Assign([cst.AssignTarget(self.named)], self.test)), *made]
 
@@ -345,7 +345,7 @@ def mean_of_selected(
     index = taken.slice[0].slice if len(taken.slice) == 1 else None
     if not isinstance(index, cst.Index):
         return None
-    mask = asked_of(test, "any")
+    mask = mask_of_test(test, "any")
     if mask is None or text(mask) != text(index.value) or float(no.value) != 0:
         return None
     total = f"{torch}.where(m, x, 0).sum()"
@@ -354,7 +354,7 @@ def mean_of_selected(
     return expression(total, m=index.value, x=taken.value)
 
 
-def asked_of(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+def mask_of_test(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
     """Return the mask in `mask.any()` and `torch.any(mask)`, or in those of `all`."""
     if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == name:
         if not is_torch(test.func.value):

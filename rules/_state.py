@@ -269,11 +269,11 @@ def copied(place: Located) -> Ways:
         return
     copy = ".clone()" if name == "deepcopy" else ""
     how = "The tensor is copied by torch" if copy else "Another tensor is created over the same memory"
-    asked = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
+    copy_code = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
     only = "it has to be a tensor, and one that was computed with gradients is copied where `copy` raises"
     if name == "copy":
         only = "it has to be a tensor, and not a leaf that requires a gradient"
-    yield Rewrite(how, (Change((node,), (expression(asked, t=what),)),), only)
+    yield Rewrite(how, (Change((node,), (expression(copy_code, t=what),)),), only)
     yield Rewrite(
         how,
         (Change((node,), (expression(f"t.detach(){copy}", t=what),)),),
@@ -386,15 +386,15 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call):
         return
-    kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
-    if len(kept) == len(node.args):
+    remaining = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
+    if len(remaining) == len(node.args):
         yield Declined(f"the call does not pass `{word}` itself: what it is set by stands elsewhere")
         return
-    if kept:
-        kept[-1] = kept[-1].with_changes(
+    if remaining:
+        remaining[-1] = remaining[-1].with_changes(
             comma=node.args[-1].comma, whitespace_after_arg=node.args[-1].whitespace_after_arg
         )
-    yield Rewrite(how, (Change((node,), (node.with_changes(args=kept),)),), unsafe)
+    yield Rewrite(how, (Change((node,), (node.with_changes(args=remaining),)),), unsafe)
 
 
 NORMS = {
@@ -432,12 +432,12 @@ def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
             function = next(each for each in walk(piece.tree) if isinstance(each, cst.FunctionDef))
             if not isinstance(function.body, cst.IndentedBlock):
                 continue
-            kept = int(function.get_docstring() is not None)
+            first = int(function.get_docstring() is not None)
             body = [*function.body.body]
             item = cst.WithItem(cst.parse_expression(around[0]))
-            block = cst.With([item], cst.IndentedBlock(body[kept:]))
-            if len(body) > kept:
-                inner = function.body.with_changes(body=[*body[:kept], block])
+            block = cst.With([item], cst.IndentedBlock(body[first:]))
+            if len(body) > first:
+                inner = function.body.with_changes(body=[*body[:first], block])
                 yield Change((function,), (function.with_changes(decorators=(), body=inner),), piece)
 
 

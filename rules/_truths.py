@@ -10,12 +10,12 @@ import libcst as cst
 from tcready.rules._conditions import (
     MIXED,
     as_tensor,
-    asked,
     is_mask,
     is_of_tensor,
-    kept_tensor,
     owner_of,
+    split_test,
     tree_of,
+    without_conversion,
 )
 from tcready.rules._rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
 from tcready.rules._shapes import is_pure
@@ -140,7 +140,7 @@ def deciding(place: Located) -> Ways:
 
 def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
     if len(node.comparisons) > 1:
-        return kept_tensor(torch, node)
+        return without_conversion(torch, node)
     (only,) = node.comparisons
     if isinstance(only.operator, (cst.In, cst.NotIn)):
         if isinstance(only.comparator, (cst.List, cst.Tuple, cst.Set, cst.Dict)):
@@ -213,7 +213,7 @@ def equating(place: Located) -> Ways:
         )
         unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
     else:
-        made = kept_tensor(name, call)
+        made = without_conversion(name, call)
         unsafe = f"{BOOL}, and tensors of other shapes are an error or are broadcast"
     yield Rewrite("Torch evaluates it inside the graph", (Change((call,), (bare(made),)),), unsafe, imports)
 
@@ -223,7 +223,7 @@ def looping(place: Located) -> Ways:
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
         return
-    found = asked(place, loop.test)
+    found = split_test(place, loop.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -253,7 +253,7 @@ def looping(place: Located) -> Ways:
         return
     params = ", ".join(carried)
     row = f"({params},)" if len(carried) == 1 else f"({params})"
-    asks = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
+    condition = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
     does = _inner("one_round", params, [*body, cst.parse_statement(f"return {row}")])
     run = cst.parse_statement(f"{row} = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, {row})")
     assert isinstance(run, cst.SimpleStatementLine)
@@ -268,7 +268,7 @@ def looping(place: Located) -> Ways:
     )
     yield Rewrite(
         "In compiled code, `while_loop` runs the iterations inside the graph",
-        (Change((loop,), (asks, does, both)),),
+        (Change((loop,), (condition, does, both)),),
         "`while_loop` requires iterations that keep shapes and dtypes and change nothing else",
         imports,
     )

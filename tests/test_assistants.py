@@ -35,7 +35,7 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from tcready.assistants import telling
 from tcready.assistants.answer import LEAST, ROOM, Answer, Piece, Section, fitted
-from tcready.assistants.asked import checked, schema_of
+from tcready.assistants.asked import parse_arguments, schema_of
 from tcready.assistants.server import OFTEN
 from tcready.assistants.tools import TOOLS
 from tcready.reports.view import visible
@@ -510,10 +510,10 @@ def test_an_answer_never_has_more_than_its_room(
 
 def test_arguments_that_clients_send_as_text_are_understood() -> None:
     check = next(tool for tool in TOOLS if tool.name == "check")
-    assert checked(check.asks, "check", {"target": "a.py", "run": "true", "timeout": "60"}) == check.asks(
-        target="a.py", run=True, timeout=60.0
-    )
-    assert schema_of(check.asks)["required"] == ["target"]
+    assert parse_arguments(
+        check.arguments, "check", {"target": "a.py", "run": "true", "timeout": "60"}
+    ) == check.arguments(target="a.py", run=True, timeout=60.0)
+    assert schema_of(check.arguments)["required"] == ["target"]
 
 
 # what executes the user's code

@@ -595,7 +595,7 @@ def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
 
 def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
     options = RunOptions(mode="train", python="env/bin/python")
-    command = benching._as_asked("m.py::M", options, BenchOptions(accumulate=4))
+    command = benching._command_target("m.py::M", options, BenchOptions(accumulate=4))
     assert command == "m.py::M --mode train --python env/bin/python --accumulate 4"
 
 
@@ -607,7 +607,7 @@ def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
     wanted = BenchOptions(bench_budget=50.0)
     run = benching.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
     assert run.timeout == min(timeout, 50.0)
-    assert benching._as_asked("m.py::M", run, wanted) == f"m.py::M{repeated}"
+    assert benching._command_target("m.py::M", run, wanted) == f"m.py::M{repeated}"
 
 
 def test_the_commands_of_the_checklist_can_be_pasted() -> None:
@@ -620,7 +620,7 @@ def test_the_commands_of_the_checklist_can_be_pasted() -> None:
         bench_budget=9.0,
     )
     options = RunOptions(inputs="my dir/m.py::example", timeout=500.0, memory_gb=8.0)
-    command = benching._as_asked("my dir/m.py::M", options, wanted)
+    command = benching._command_target("my dir/m.py::M", options, wanted)
     given = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, text=True, check=True
     ).stdout.split("\0")[:-1]

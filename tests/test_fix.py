@@ -363,7 +363,7 @@ def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
     assert [span.line for span in found.tests] == [2]
     assert sorted({span.line for span in found.written}) == [3, 6, 7]
     assert {span.line for span in found.compiled} == {3, 6, 7}
-    assert found.asked == ()
+    assert found.conditions == ()
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_what_decides_is_watched_operand_by_operand(name: str) -> None:
         return [lines[span.line - 1][span.column - 1 : span.end_column - 1] for span in spans]
 
     assert written(found.tests, texts[0]) == gone
-    assert written(found.asked, texts[1]) == asked
+    assert written(found.conditions, texts[1]) == asked
 
 
 @pytest.mark.parametrize(

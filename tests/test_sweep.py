@@ -364,7 +364,7 @@ def test_what_says_of_the_machine_holds_for_one_sweep(tmp_path: Path, task: Task
         store.begin([])
         store.claim(task, NOTHING)
         store.finish(Result("key", "1", time.time(), 0.5, passing=True))
-        assert store.kept("key") is not None
+        assert store.result("key") is not None
     with Store(tmp_path / "s", "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "mine"
@@ -793,7 +793,7 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
     assert [each.table.name for each in (one, two) if each.table] == ["one", "two"]
     (planned,) = targets.runs(one, None, settings)
     said = course.listed(settings.with_table(planned.table), one)
-    assert plan.asked(planned.target, None, said) == (
+    assert plan.command_arguments(planned.target, None, said) == (
         *("net.py::Net1", "--mode", "train", "--device", "cuda", "--timeout", "5"),
     )
     (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))

@@ -76,7 +76,7 @@ def fitted(answer: Answer, room: int) -> Fitted:
     Sections are filled in their order. A section ends at its first piece that does not fit, and later sections get the
     rest. A section without room for any piece shows the first lines of some pieces, in the text only.
     """
-    asked = [
+    requested = [
         replace(each, pieces=tuple(_clean(piece, each.exact) for piece in each.pieces))
         for each in answer.sections
         if each.pieces
@@ -85,16 +85,18 @@ def fitted(answer: Answer, room: int) -> Fitted:
     data = None if answer.data is None else _cleaned(answer.data, exact=False)
     free = room - _ENVELOPE - _size(head) - _size(data)
     if data is not None:
-        free -= sum(_size(section.name) + len(": [], ") for section in asked)
-    costs = [[_cost(piece, data is not None) for piece in section.pieces] for section in asked]
+        free -= sum(_size(section.name) + len(": [], ") for section in requested)
+    costs = [[_cost(piece, data is not None) for piece in section.pieces] for section in requested]
     lacking = sum(map(sum, costs)) - free
-    kept = [len(each) for each in costs] if lacking <= 0 else list(_kept(costs, free - _FOR_NOTES))
+    counts = (
+        [len(each) for each in costs] if lacking <= 0 else list(_pieces_that_fit(costs, free - _FOR_NOTES))
+    )
     lines = [head] if head else []
     notes: list[str] = []
     left: dict[str, int] = {}
-    used = sum(sum(cost[:count]) for cost, count in zip(costs, kept, strict=True))
+    used = sum(sum(cost[:count]) for cost, count in zip(costs, counts, strict=True))
     for_heads = max(free - _FOR_NOTES - used, 0) + _FOR_HEADS
-    for section, count in zip(asked, kept, strict=True):
+    for section, count in zip(requested, counts, strict=True):
         shown = section.pieces[:count]
         lines += [piece.text for piece in shown]
         if not count and not section.exact:
@@ -120,7 +122,7 @@ def fitted(answer: Answer, room: int) -> Fitted:
     return Fitted(text, data)
 
 
-def _kept(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
+def _pieces_that_fit(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
     """Return how many pieces of each section fit."""
     for section in costs:
         count = 0

@@ -30,7 +30,7 @@ from mcp.types import (
 from mcp.types import Tool as DescribedTool
 from tcready import api
 from tcready.assistants.answer import fitted
-from tcready.assistants.asked import Asked, checked, schema_of
+from tcready.assistants.asked import Arguments, parse_arguments, schema_of
 from tcready.assistants.tools import Place, Tool, offered
 from tcready.schema.progress import Progress
 from tcready.schema.words import TcreadyError, visible
@@ -74,10 +74,10 @@ async def _serve(place: Place) -> None:
         if tool is None:
             return _wrong(f"there is no tool {params.name}: there are {', '.join(tools)}")
         try:
-            asked = checked(tool.asks, tool.name, params.arguments or {})
+            arguments = parse_arguments(tool.arguments, tool.name, params.arguments or {})
         except TcreadyError as error:
             return _wrong(str(error))
-        work = functools.partial(_answer, tool, asked, place, _Telling(context.session, ending))
+        work = functools.partial(_answer, tool, arguments, place, _Telling(context.session, ending))
         # The thread ends by itself when the call is cancelled: `_Telling` raises in it.
         return await anyio.to_thread.run_sync(work, limiter=one_at_a_time)
 
@@ -112,7 +112,7 @@ def _described(tool: Tool, place: Place) -> DescribedTool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema_of(tool.asks),
+        input_schema=schema_of(tool.arguments),
         annotations=ToolAnnotations(
             # whoever executes code cannot promise what that does
             read_only_hint=tool.name == "rule" or not place.executes,
@@ -122,10 +122,10 @@ def _described(tool: Tool, place: Place) -> DescribedTool:
     )
 
 
-def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallToolResult:
+def _answer(tool: Tool, arguments: Arguments, place: Place, telling: _Telling) -> CallToolResult:
     """Answer a call in a separate thread."""
     try:
-        answer = tool.answer(asked, place, telling.progress)
+        answer = tool.answer(arguments, place, telling.progress)
     except TcreadyError as error:
         return _wrong(str(error))
     except OSError as error:  # of the machine, or of a path that is none
@@ -133,7 +133,7 @@ def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallTo
     except Exception as error:
         traceback.print_exc()
         return _wrong(f"tcready failed: {type(error).__name__}: {error} (its stderr has the traceback)")
-    found = fitted(answer, asked.max_characters)
+    found = fitted(answer, arguments.max_characters)
     return CallToolResult(content=[TextContent(text=found.text)], structured_content=found.data)
 
 

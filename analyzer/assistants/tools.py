@@ -13,13 +13,13 @@ from tcready import api
 from tcready.assistants import telling
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.assistants.asked import (
-    Asked,
-    BenchAsked,
+    Arguments,
+    BenchArguments,
     Check,
-    FixAsked,
-    PlanAsked,
-    ProveAsked,
-    RuleAsked,
+    FixArguments,
+    PlanArguments,
+    ProveArguments,
+    RuleArguments,
     Running,
 )
 from tcready.options import BenchOptions
@@ -54,7 +54,7 @@ class Tool:
     name: str
     title: str
     description: str
-    asks: type[Asked]
+    arguments: type[Arguments]
     answer: Callable[[Any, Place, Progressing], Answer]
     """Called with the arguments, the place and a function for progress. Raises TcreadyError, in one line."""
     executes: bool
@@ -66,71 +66,73 @@ def offered(place: Place) -> tuple[Tool, ...]:
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
 
 
-def _check(asked: Check, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    if asked.run:
+def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(arguments.target, place.root)
+    if arguments.run:
         _refuse_execution(place, "run=true")
-        report = _ran(asked.target, place, progress, _how(asked, place), select=asked.select)
+        report = _ran(arguments.target, place, progress, _how(arguments, place), select=arguments.select)
         telling.refuse_nothing_shown(report)
     else:
-        named = next((name for name in ("inputs", "device", "timeout") if getattr(asked, name)), None)
+        named = next((name for name in ("inputs", "device", "timeout") if getattr(arguments, name)), None)
         if named:
             raise TcreadyError(f"{named} belongs to a run: add run=true, or leave it out")
         report = api.check_targets(
-            asked.target, run=False, settings=place.settings(), progress=progress, mode=asked.mode,
-            select=asked.select, checkout=False,
+            arguments.target, run=False, settings=place.settings(), progress=progress, mode=arguments.mode,
+            select=arguments.select, checkout=False,
         )  # fmt: skip
-    return telling.of_check(report, third_party=asked.third_party, skip=asked.skip)
+    return telling.of_check(report, third_party=arguments.third_party, skip=arguments.skip)
 
 
-def _rule(asked: RuleAsked, place: Place, _progress: Progressing) -> Answer:
-    if asked.code is None:
+def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Answer:
+    if arguments.code is None:
         rules = api.load_rules()
         pieces = tuple(
             Piece(f"{rule.code} {rule.level}: {rule.summary}", {"code": rule.code, "name": rule.name})
             for rule in rules
         )
         return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
-    code = asked.code.strip()
+    code = arguments.code.strip()
     if api.is_of_a_run(code):
         return telling.of_text(api.page_of_break(code))
     if not FINGERPRINT.fullmatch(code.lower()):
         return telling.of_text(api.page_of(api.rule_named(code)))
-    if asked.target is not None:
-        _refuse_outside(asked.target, place.root)
+    if arguments.target is not None:
+        _refuse_outside(arguments.target, place.root)
     notes: list[str] = []
     settings = place.settings()
     report, finding = api.explain(
-        code, (asked.target,) if asked.target else (), settings=settings, announce=notes.append
+        code, (arguments.target,) if arguments.target else (), settings=settings, announce=notes.append
     )
-    words = telling.which_run(report, None if asked.target else api.when_run(settings.root))
+    words = telling.which_run(report, None if arguments.target else api.when_run(settings.root))
     head = "\n".join([f"id {finding.fingerprint}", *([words] if words else []), *notes])
     return telling.of_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
 
 
-def _plan(asked: PlanAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
+def _plan(arguments: PlanArguments, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(arguments.target, place.root)
     return telling.of_plan(
-        _ran(asked.target, place, progress, _how(asked, place), plan=True, budget=asked.budget)
+        _ran(arguments.target, place, progress, _how(arguments, place), plan=True, budget=arguments.budget)
     )
 
 
-def _fix(asked: FixAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    if asked.prove:
+def _fix(arguments: FixArguments, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(arguments.target, place.root)
+    if arguments.prove:
         _refuse_execution(place, "prove=true")
-    how = _how(asked, place)
-    if not asked.prove and (how.keys() - {"mode"}):
+    how = _how(arguments, place)
+    if not arguments.prove and (how.keys() - {"mode"}):
         raise TcreadyError(f"{min(how.keys() - {'mode'})} belongs to a run: add prove=true, or leave it out")
     settings = place.settings()
     result = api.fix(
-        asked.target, verify=asked.prove, unsafe=asked.unsafe, settings=settings, announce=_announcing(progress),
-        progress=progress, select=asked.select, **how,
+        arguments.target, verify=arguments.prove, unsafe=arguments.unsafe, settings=settings,
+        announce=_announcing(progress), progress=progress, select=arguments.select, **how,
     ).result  # fmt: skip
     if result.failure and not (result.changes or result.refused or result.no_fix):
         raise TcreadyError(result.failure)
     _refuse_bytes(result)
-    read = api.check_targets(asked.target, run=False, settings=settings, mode=asked.mode, checkout=False)
+    read = api.check_targets(
+        arguments.target, run=False, settings=settings, mode=arguments.mode, checkout=False
+    )
     return telling.of_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
 
 
@@ -145,32 +147,32 @@ def _refuse_bytes(result: FixResult) -> None:
         ) from None
 
 
-def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    patch = asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n"
+def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(arguments.target, place.root)
+    patch = arguments.patch if arguments.patch.endswith("\n") else f"{arguments.patch}\n"
     for named in api.changed_by(patch):  # a link may lead out of the folder
         _refuse_outside(named, place.root)
     change = api.prove(
         patch,
-        asked.target,
-        beside=asked.settings or (),
+        arguments.target,
+        beside=arguments.settings or (),
         settings=place.settings(),
         announce=_announcing(progress),
         progress=progress,
-        **_how(asked, place),
+        **_how(arguments, place),
     )
     if isinstance(change, str):
         raise TcreadyError(change)
     return telling.of_proof(change, api.render(change, "text"), holds=api.holds(change))
 
 
-def _bench(asked: BenchAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    wanted = BenchOptions(quick=asked.quick, bench_budget=asked.budget)
+def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(arguments.target, place.root)
+    wanted = BenchOptions(quick=arguments.quick, bench_budget=arguments.budget)
     settings = place.settings()
     report = api.bench(
-        asked.target, wanted=wanted, settings=settings, announce=_announcing(progress), progress=progress,
-        checkout=False, **_how(asked, place),
+        arguments.target, wanted=wanted, settings=settings, announce=_announcing(progress), progress=progress,
+        checkout=False, **_how(arguments, place),
     )  # fmt: skip
     _keep(report, settings)
     return telling.of_bench(report)
@@ -192,11 +194,11 @@ def _keep(report: Report, settings: Settings) -> None:
         api.keep_last(report, settings.root)
 
 
-def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
+def _how(arguments: Running | Check, place: Place) -> dict[str, Any]:
     """Return how to run the model, as far as the caller specifies it. pyproject.toml decides the rest."""
-    if asked.inputs is not None:
-        _refuse_outside(asked.inputs, place.root)
-    given = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
+    if arguments.inputs is not None:
+        _refuse_outside(arguments.inputs, place.root)
+    given = {name: getattr(arguments, name) for name in ("inputs", "mode", "device", "timeout")}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -251,7 +253,7 @@ TOOLS = (
         "Explain why something hurts torch.compile and what to write instead: the page of a rule "
         "(TCR101) or of a type of graph break (GB0170), or everything about one finding, by its id. "
         "Executes nothing.",
-        RuleAsked,
+        RuleArguments,
         _rule,
         executes=False,
     ),
@@ -260,7 +262,7 @@ TOOLS = (
         "Find out which parts to compile",
         "Find which parts of a model to compile: placements of torch.compile are executed and measured. The "
         f"answer has the code of the best one to paste, and how to undo it. {_EXECUTES} Takes seconds to minutes.",
-        PlanAsked,
+        PlanArguments,
         _plan,
         executes=True,
     ),
@@ -270,7 +272,7 @@ TOOLS = (
         "Propose changes that let Dynamo compile the code, as one unified diff against the current files. "
         f"Never writes files: apply the patch yourself. {_READS} prove=true. Then each change is verified by "
         "runs before and after it.",
-        FixAsked,
+        FixArguments,
         _fix,
         executes=False,
     ),
@@ -280,7 +282,7 @@ TOOLS = (
         "Verify a patch of yours: a graph break is gone, none is new, and the same calls with the same seeds, "
         "inputs and varied inputs give the same results before and after it, on both sides of every branch "
         f"that it removes. The patch is applied to copies. {_EXECUTES}",
-        ProveAsked,
+        ProveArguments,
         _prove,
         executes=True,
     ),
@@ -290,7 +292,7 @@ TOOLS = (
         "Measure whether compiling pays off: times of eager and compiled calls, measured in turn, with "
         f"intervals, cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds. "
         "The machine should be idle otherwise.",
-        BenchAsked,
+        BenchArguments,
         _bench,
         executes=True,
     ),

@@ -529,10 +529,13 @@ def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> F
 def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> str:
     """Return in one line why an arm cannot be used or was not timed; empty if it ran in all cases."""
     steady = [process for process in processes if process.purpose == "steady"]
-    asked = [process for process in steady if any(each.name == arm for each in process.request.arms)]
+    with_arm = [process for process in steady if any(each.name == arm for each in process.request.arms)]
     for case in weights:
         rows = [
-            row for process in asked for row in process.answer.measured if (row.arm, row.case) == (arm, case)
+            row
+            for process in with_arm
+            for row in process.answer.measured
+            if (row.arm, row.case) == (arm, case)
         ]
         errors = [row.error for row in rows if row.error]
         if errors:
@@ -543,7 +546,7 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
         return ""
     # An error without a case, such as that of an arm whose code does not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
-    failures = [each.answer.failure for each in asked if each.answer.failure and not each.answer.timed_out]
+    failures = [each.answer.failure for each in with_arm if each.answer.failure and not each.answer.timed_out]
     return next(iter((*errors, *failures)), "")
 
 

@@ -223,7 +223,7 @@ class CommandOptions:
     )
 
 
-ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
+CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
 """The dataclasses that declare the options of `tcready check`, in the order of its help."""
 
 
@@ -269,7 +269,7 @@ HOW_TO_RUN = frozenset(
 """Fields of RunOptions that `fix` and `prove` have as well."""
 
 
-def asked(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
+def with_options(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
     """Add options to a command, as declared by fields of these dataclasses; `only` restricts them to these names."""
 
     def decorate(command: _Command) -> _Command:
@@ -314,7 +314,7 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
 def _given(context: click.Context) -> dict[str, Any]:
     """Return the values that the command line itself sets, by field."""
     found = {}
-    for each in declared(*ASKED):
+    for each in declared(*CHECK_OPTIONS):
         if each.option.flag and context.get_parameter_source(each.field) is ParameterSource.COMMANDLINE:
             value = context.params[each.field]
             found[each.field] = from_python(each.option, value)

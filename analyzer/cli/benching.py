@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of, writable
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options, writable
 from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
@@ -20,10 +20,10 @@ from tcready.target import quoted
 
 @click.command()
 @click.argument("target", shell_complete=complete_files)
-@asked(BenchOptions)
-@asked(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
-@asked(ReadOptions, only=frozenset({"mode"}))
-@asked(CommandOptions, only=frozenset({"editor"}))
+@with_options(BenchOptions)
+@with_options(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
+@with_options(ReadOptions, only=frozenset({"mode"}))
+@with_options(CommandOptions, only=frozenset({"editor"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
     "-o",

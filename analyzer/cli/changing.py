@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of
+from tcready.cli.asked import HOW_TO_RUN, complete_files, settings_of, with_options
 from tcready.cli.output import complain, say, write_out
 from tcready.cli.telling import telling
 from tcready.files import refuse, write
@@ -85,9 +85,9 @@ class FixFlags:
 
 @click.command()
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
-@asked(FixFlags)
-@asked(RunOptions, only=HOW_TO_RUN)
-@asked(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
+@with_options(FixFlags)
+@with_options(RunOptions, only=HOW_TO_RUN)
+@with_options(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
 @click.pass_context
 def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Propose changes that let Dynamo compile the code of TARGETS.
@@ -164,8 +164,8 @@ def _folder(named: str) -> Path:
     "a number, and NAME=print adds a function. May be repeated.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
-@asked(RunOptions, only=HOW_TO_RUN)
-@asked(ReadOptions, only=frozenset({"mode"}))
+@with_options(RunOptions, only=HOW_TO_RUN)
+@with_options(ReadOptions, only=frozenset({"mode"}))
 @click.pass_context
 def prove(
     context: click.Context,

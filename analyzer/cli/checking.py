@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, settings_of
+from tcready.cli.asked import (
+    CHECK_OPTIONS,
+    ByPurpose,
+    CommandOptions,
+    complete_files,
+    settings_of,
+    with_options,
+)
 from tcready.cli.output import refuse_lost_files, say_what_failed, show, show_comparison, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import Settings, shown
@@ -26,7 +33,7 @@ SHOWN = 40
 @click.option(
     "--show-settings", is_flag=True, help="Show each option, its value and its source; do not run a check."
 )
-@asked(*ASKED)
+@with_options(*CHECK_OPTIONS)
 @click.pass_context
 def check(
     context: click.Context,
@@ -54,7 +61,7 @@ def check(
     )
     api.editor_address(command.editor)  # raise for an invalid one before anything runs
     if show_settings:
-        write_out(shown(api.settings_for(targets, settings), ASKED))
+        write_out(shown(api.settings_for(targets, settings), CHECK_OPTIONS))
         return 0
     if command.against_version is not None:
         return _compare_versions(targets or (".",), command, settings)

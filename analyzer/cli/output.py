@@ -162,10 +162,10 @@ def refuse_folder_of_pages(html: str) -> str:
     return folder
 
 
-def _remove_pages(folder: str, kept: Container[str]) -> None:
+def _remove_pages(folder: str, current: Container[str]) -> None:
     """Remove the pages of models that an earlier sweep wrote."""
     for each in Path(folder).glob("*.html"):
-        if each.name in kept or not PAGE_OF_MODEL.fullmatch(each.name) or each.is_symlink():
+        if each.name in current or not PAGE_OF_MODEL.fullmatch(each.name) or each.is_symlink():
             continue
         with contextlib.suppress(OSError):
             if each.is_file() and OURS in each.read_bytes():

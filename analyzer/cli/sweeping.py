@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options
 from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
@@ -22,12 +22,12 @@ SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet"
 
 @click.command()
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
-@asked(SweepOptions)
-@asked(RunOptions, only=HOW)
-@asked(ReadOptions, only=READ)
-@asked(WorkOptions, only=frozenset({"cache"}))
-@asked(ReportOptions, only=REPORTED)
-@asked(CommandOptions, only=SHOWN)
+@with_options(SweepOptions)
+@with_options(RunOptions, only=HOW)
+@with_options(ReadOptions, only=READ)
+@with_options(WorkOptions, only=frozenset({"cache"}))
+@with_options(ReportOptions, only=REPORTED)
+@with_options(CommandOptions, only=SHOWN)
 @click.pass_context
 def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Check many models, store the results, and report on all models.
@@ -41,16 +41,16 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
         wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
         targets = tuple(text for text in targets if text not in axes)
-    kept = {"--export": wanted.export, "--store": wanted.store}
+    written = {"--export": wanted.export, "--store": wanted.store}
     if not targets and wanted.export is not None:
-        refuse_lost_files(kept)
+        refuse_lost_files(written)
         api.export_sweeps(wanted.store, wanted.export)
         return 0
     if not targets:
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
-    refuse_lost_files({"--output": command.output, "--html": command.html, **kept}, targets)
+    refuse_lost_files({"--output": command.output, "--html": command.html, **written}, targets)
     if command.html is not None:
         refuse_folder_of_pages(command.html)
     api.editor_address(command.editor)  # raise for an invalid one before anything runs

@@ -54,7 +54,7 @@ class LastRun:
         named = {entry.target for entry in found.targets}
         return tuple(target for target in self._runs if target.target in named)
 
-    def is_told(self, found: Finding, texts: Mapping[str, str]) -> bool:
+    def has_fresh_result(self, found: Finding, texts: Mapping[str, str]) -> bool:
         """Return True if a run has results for one of the report's findings, and all runs that do are fresh."""
         runs = self.runs_of(found)
         return bool(runs) and all(self.is_fresh(run, texts) for run in runs)

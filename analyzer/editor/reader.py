@@ -27,7 +27,7 @@ from tcready.static.units import Unit, holds
 
 SettingsAt: TypeAlias = "Callable[[Path], Settings]"
 """Returns the settings of the project in a folder. Raises TcreadyError for an invalid pyproject.toml."""
-KEPT = 100
+MOST_CLOSED = 100
 """Number of closed files for which the reading is cached; beyond it, the cache is cleared."""
 
 
@@ -110,7 +110,7 @@ Stamp: TypeAlias = "tuple[int, int] | None"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ProjectSettings:
     """The settings of the project, valid as long as the files that define them do not change."""
 
     stamps: Mapping[Path, Stamp]
@@ -130,7 +130,7 @@ class Reader:
         self._settings_at = settings_at
         self._rules = rules
         self._texts = tuple(rule.text() for rule in rules.load())
-        self._asked: _Asked | None = None
+        self._current: _ProjectSettings | None = None
         self._last: tuple[Stamp, LastRun | None] = None, None
         self._seen: set[Unit] = set()
 
@@ -141,37 +141,37 @@ class Reader:
 
         Raises StoppedError soon after `stop` returns True.
         """
-        asked = self._renewed()
-        by_path = {each.path: each for each in documents if self._is_read(each.path, asked.options)}
+        current = self._renewed()
+        by_path = {each.path: each for each in documents if self._is_read(each.path, current.options)}
         chosen = {each.uri: each for each in by_path.values()}
         report: Report | None = None
         targets: tuple[StaticTarget, ...] = ()
-        problems = asked.problems
+        problems = current.problems
         try:
-            report, targets = self._report(asked, list(chosen.values()), stop)
+            report, targets = self._report(current, list(chosen.values()), stop)
         except TcreadyError as error:
             problems += (str(error),)
         return Read(self._root, chosen, report, targets, self.last_run(), problems)
 
     def _report(
-        self, asked: _Asked, documents: Sequence[Document], stop: Stop
+        self, current: _ProjectSettings, documents: Sequence[Document], stop: Stop
     ) -> tuple[Report, tuple[StaticTarget, ...]]:
         units = [Unit(display_path(str(d.path), str(self._root)), d.path, None) for d in documents]
         self._seen.update(units)
-        if len(self._seen) > len(units) + KEPT:
-            asked.session.forget()
+        if len(self._seen) > len(units) + MOST_CLOSED:
+            current.session.forget()
             self._seen = set(units)
         texts = {document.path: document.text for document in documents}
-        options = asked.settings.report
-        found = asked.session.check(list(dict.fromkeys(units)), texts, stop, options)
+        options = current.settings.report
+        found = current.session.check(list(dict.fromkeys(units)), texts, stop, options)
         # nothing is shown of regions, which would be made of the targets
         report = merge(dataclasses.replace(found.result, targets=()), (), found.rules, found.tool)
-        read = asked.options
+        read = current.options
         version = ".".join(map(str, read.torch or ()))
-        how = Reading(asked.settings.values["mode"], read.low, read.plain_call, version)
+        how = Reading(current.settings.values["mode"], read.low, read.plain_call, version)
         report = dataclasses.replace(report, readings=(how,))
         names = [unit.target for unit in units]
-        return narrow.narrowed(report, asked.known, options, names, self._root)[0], found.result.targets
+        return narrow.narrowed(report, current.known, options, names, self._root)[0], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
         """Return True if a check of the project would read the file; a file outside of its folder counts as named."""
@@ -179,11 +179,11 @@ class Reader:
             return False
         return holds(self._root, path) or not path.is_relative_to(self._root)
 
-    def _renewed(self) -> _Asked:
+    def _renewed(self) -> _ProjectSettings:
         """Return the current settings of the project; if they are invalid, the previous ones, else the defaults."""
-        asked = self._asked
-        if asked is not None and all(_stamp(path) == then for path, then in asked.stamps.items()):
-            return asked
+        current = self._current
+        if current is not None and all(_stamp(path) == then for path, then in current.stamps.items()):
+            return current
         problems = []
         file = self._root / project.FILE
         stamps = {file: _stamp(file)}
@@ -192,7 +192,9 @@ class Reader:
             Question(self._texts, self._rules.tool(), settings.report, self._root)  # a code may be of no rule
         except TcreadyError as error:
             problems.append(str(error))
-            settings = asked.settings if asked is not None else resolve({}, root=self._root, at_command=True)
+            settings = (
+                current.settings if current is not None else resolve({}, root=self._root, at_command=True)
+            )
         known = narrow.Known()
         if settings.report.baseline is not None:
             file = self._root / settings.report.baseline
@@ -206,20 +208,20 @@ class Reader:
             torch=installed.torch_for(settings.read.torch, self._root),
             lenient=True,  # what does not parse and does not name torch is somebody else's to tell
         )
-        same = asked is not None and asked.options == options
-        session = asked.session if asked is not None and same else Session(options, self._rules)
-        self._asked = _Asked(stamps, settings, session, options, known, tuple(problems))
-        return self._asked
+        same = current is not None and current.options == options
+        session = current.session if current is not None and same else Session(options, self._rules)
+        self._current = _ProjectSettings(stamps, settings, session, options, known, tuple(problems))
+        return self._current
 
     def has_new_run(self) -> bool:
         """Return True if another run was stored since the last one was loaded."""
-        return explaining.when_kept(self._root) != self._last[0]
+        return explaining.stored_stamp(self._root) != self._last[0]
 
     def last_run(self) -> LastRun | None:
         """Return the last run, loaded again if another one was stored since."""
-        stamp = explaining.when_kept(self._root)
+        stamp = explaining.stored_stamp(self._root)
         if stamp != self._last[0]:
-            report = explaining.kept(self._root)
+            report = explaining.stored_report(self._root)
             self._last = stamp, LastRun(report, self._root) if report is not None else None
         return self._last[1]
 

@@ -145,8 +145,8 @@ class Editing:
         }
         for method, handler in notices.items():
             self._server.feature(method)(_function(handler))
-        for method, (asked, options) in requests.items():
-            self._server.feature(method, options)(_coroutine(asked))
+        for method, (kind, options) in requests.items():
+            self._server.feature(method, options)(_coroutine(kind))
         self._server.report_server_error = lambda error, _source: self._log(str(error))
 
     def end(self) -> None:
@@ -248,8 +248,8 @@ class Editing:
         if found is not None:
             before = found.documents[uri]
             now = found.documents[uri] = self._notebook(uri, before.path)
-            kept = set(_texts_of(now))
-            self._forget(gone for gone in _texts_of(before) if gone not in kept)
+            current = set(_texts_of(now))
+            self._forget(gone for gone in _texts_of(before) if gone not in current)
             self._ask(found, PAUSE)
 
     def notebook_saved(self, params: types.DidSaveNotebookDocumentParams) -> None:
@@ -299,7 +299,7 @@ class Editing:
         if last is not None:
             rules = {**rules_by_code(last.report), **rules}
             seen = last.seen_at(read.shown(document), params.position.line + 1)
-            found += [each for each in seen if last.is_told(each, texts)]
+            found += [each for each in seen if last.has_fresh_result(each, texts)]
         if not found:
             return None
         paragraphs = [words.about(each, rules, last, texts) for each in found]
@@ -355,11 +355,11 @@ class Editing:
         or is not read within so many seconds.
         """
         found = self._project_of(uri)
-        asked = found.documents.get(uri) if found is not None else None
+        opened_document = found.documents.get(uri) if found is not None else None
         end = None if longest is None else time.monotonic() + longest
         while found is not None and found.task is not None and not found.task.done():
             left = None if end is None else end - time.monotonic()
-            if left is not None and (left <= 0 or found.documents.get(uri) is not asked):
+            if left is not None and (left <= 0 or found.documents.get(uri) is not opened_document):
                 return None
             await asyncio.wait((found.task,), timeout=left)
         if found is None or found.read is None:

@@ -183,9 +183,9 @@ def _idle(noqa: Noqa, places: Places) -> types.Diagnostic:
     )
 
 
-def touching(found: Iterable[Finding], asked: types.Range, places: Places) -> list[Finding]:
+def touching(found: Iterable[Finding], selected: types.Range, places: Places) -> list[Finding]:
     """Return the findings that a range, or a cursor, touches."""
-    first, last = _pair(asked.start), _pair(asked.end)
+    first, last = _pair(selected.start), _pair(selected.end)
     spans = ((each, places.of(each)) for each in found)
     return [each for each, span in spans if _pair(span.start) <= last and first <= _pair(span.end)]
 

@@ -79,7 +79,7 @@ def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) 
     if last is None:
         return
     seen = last.finding(found)
-    if seen is None or not last.is_told(seen, texts):
+    if seen is None or not last.has_fresh_result(seen, texts):
         yield from _out_of_date(found.path, last, texts)
         return
     names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcready.merge.findings import claimed
 from tcready.merge.report import merge
-from tcready.merge.targets import kept
+from tcready.merge.targets import as_stored
 from tcready.schema.observation import Observation, device_kind
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText, SourceText, StaticResult, StaticTarget
@@ -89,7 +89,7 @@ def _runs(reports: Sequence[Report], runs: Sequence[Observation]) -> tuple[Obser
     """Return every run in a report, and the further ones, without duplicates."""
     known = (target.observation for report in reports for target in report.targets if target.was_run)
     distinct: list[Observation] = []
-    for seen in (*known, *map(kept, runs)):
+    for seen in (*known, *map(as_stored, runs)):
         if seen not in distinct:
             distinct.append(seen)
     return tuple(distinct)

@@ -123,7 +123,7 @@ def _observed_target(
     if limits and run.state("eager") == "pass":
         reason += f"; holds for {limits}"
     return TargetReport(
-        observation=kept(run.observation),
+        observation=as_stored(run.observation),
         verdict=verdict,
         verdict_reason=reason,
         regions=(
@@ -172,7 +172,7 @@ def _as_named(region: Region, run: Run) -> Region:
     return dataclasses.replace(region, code=f"{called} = torch.compile({called})")
 
 
-def kept(seen: Observation) -> Observation:
+def as_stored(seen: Observation) -> Observation:
     """Return a run as stored in a report: every stage once, without paths of the machine."""
     known = {stage.stage: stage for stage in seen.stages}
     stages = tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)

@@ -152,7 +152,7 @@ def _in_regions(run: Run, found: Sequence[Region], planned: bool) -> tuple[float
     proved = [region for region in found if region.state == "proved"]
     parts = _sums(regions.outermost([region for region in proved if region.kind == "modules"], run.modules))
     functions = _sums([region for region in proved if region.kind == "function"])
-    return max(parts, functions, key=lambda kept: kept[0])
+    return max(parts, functions, key=lambda shares: shares[0])
 
 
 def _sums(some: Sequence[Region]) -> tuple[float, float | None]:

@@ -47,7 +47,7 @@ class Changed:
     turned: tuple[Span, ...] = ()
     """Tests of the first text that have their operands in another order in the second: they are true in the same
     cases."""
-    asked: tuple[Span, ...] = ()
+    conditions: tuple[Span, ...] = ()
     """Branch conditions of the second text that the first does not have."""
     compiled: tuple[Span, ...] = ()
     """Those of `written` that run depending on whether code is being compiled."""
@@ -121,7 +121,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     gone: list[Span] = []
     written: list[Span] = []
     turned: list[Span] = []
-    asked: list[Span] = []
+    added: list[Span] = []
     compiled: list[Span] = []
     once: list[Span] = []
     takes: list[Span] = []
@@ -169,7 +169,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         found = _compared(one, two)
         tests += [_test_span(path, before, each) for each in found.tests]
         turned += [_test_span(path, before, each) for each in found.turned]
-        asked += [_test_span(path, after, each) for each in found.asked]
+        added += [_test_span(path, after, each) for each in found.conditions]
         gone += [
             _span(path, before, _worked_out(each.node))
             for each in found.gone
@@ -184,7 +184,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         ]
         written += [span for span, _ in new]
         compiled += [span for span, arm in new if arm is not None]
-        differs = [*(each.part or each.node for each in (*found.tests, *found.asked))]
+        differs = [*(each.part or each.node for each in (*found.tests, *found.conditions))]
         statements = [each.node for each in (*found.gone, *found.written)]
         numbers += _compared_with([*differs, *statements])
         strings += [text for node in (*differs, *statements) for text in _strings(node)]
@@ -209,7 +209,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(gone),
         _each(written),
         _each(turned),
-        _each(asked),
+        _each(added),
         _each(compiled),
         _each(once),
         _each(takes),
@@ -251,10 +251,10 @@ def _with_blocks(tree: ast.Module, names: Set[str]) -> ast.Module:
     tree = copy.deepcopy(tree)
     for name, node in _functions(tree):
         if name in names and node.decorator_list:
-            kept = int(ast.get_docstring(node) is not None)
+            first = int(ast.get_docstring(node) is not None)
             (entered,) = node.decorator_list
-            block = ast.With([ast.withitem(entered)], node.body[kept:])
-            node.body[kept:] = [ast.copy_location(block, entered)]
+            block = ast.With([ast.withitem(entered)], node.body[first:])
+            node.body[first:] = [ast.copy_location(block, entered)]
             node.decorator_list = []
     return tree
 
@@ -267,43 +267,43 @@ def _each(spans: Iterable[Span]) -> tuple[Span, ...]:
 class _Differences:
     tests: list[_Test]
     turned: list[_Test]
-    asked: list[_Test]
+    conditions: list[_Test]
     gone: list[_Run]
     written: list[_Run]
 
 
 def _compared(one: _Scope, two: _Scope) -> _Differences:
     found = _Differences([], [], [], [], [])
-    kept = Counter((_asked(each), each.arm) for each in two.tests)
+    available = Counter((_test_text(each), each.arm) for each in two.tests)
     as_they_were = {_written(each) for each in two.tests}
     unmatched: list[_Test] = []
     for each in one.tests:
-        if _takes(kept, _asked(each), each.arm):
+        if _takes(available, _test_text(each), each.arm):
             if _written(each) not in as_they_were:
                 found.turned.append(each)
         else:
             found.tests.append(each)
             unmatched.append(each)
     if not unmatched:  # the same tests, perhaps in another order: then the first that is true is another one
-        order, later = ([_asked(each) for each in tests] for tests in (one.tests, two.tests))
+        order, later = ([_test_text(each) for each in tests] for tests in (one.tests, two.tests))
         if Counter(order) == Counter(later):
             for tag, i1, i2, *_ in SequenceMatcher(None, order, later, autojunk=False).get_opcodes():
                 found.tests += one.tests[i1:i2] if tag != "equal" else []
     # of a test that is kept as a whole the operands are kept too
     inside = {id(part.node) for test in unmatched for part in _operands_of(test)}
     whole = {id(part.node) for test in one.tests for part in _operands_of(test)} - inside
-    left = Counter((_asked_alone(each.node), each.arm) for each in (*two.parts, *two.tests))
+    left = Counter((_operand_text(each.node), each.arm) for each in (*two.parts, *two.tests))
     for each in one.parts:
         if id(each.node) in whole or each.is_constant:
             continue
-        if not _takes(left, _asked_alone(each.node), each.arm):
+        if not _takes(left, _operand_text(each.node), each.arm):
             found.tests.append(each)
-    before = {_asked_alone(each.node) for each in (*one.parts, *one.tests)}
+    before = {_operand_text(each.node) for each in (*one.parts, *one.tests)}
     compound = {id(each.node) for each in two.tests if _is_joined(each.node)}
     for each in (*two.parts, *two.tests):
-        is_new = _asked_alone(each.node) not in before and id(each.node) not in compound
-        if is_new and not each.is_constant and not _asks_compiling(each.node):
-            found.asked.append(each)
+        is_new = _operand_text(each.node) not in before and id(each.node) not in compound
+        if is_new and not each.is_constant and not _tests_compiling(each.node):
+            found.conditions.append(each)
     same = SequenceMatcher(None, [*map(_run, one.statements)], [*map(_run, two.statements)], autojunk=False)
     for tag, i1, i2, j1, j2 in same.get_opcodes():
         if tag != "equal":
@@ -311,9 +311,9 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
             found.written += two.statements[j1:j2]
     for mine, others, to in ((one, two, found.gone), (two, one, found.written)):
         known = Counter(map(_run, others.inner))
-        decide = {_asked_alone(each.node) for each in (*others.parts, *others.tests)}
+        decide = {_operand_text(each.node) for each in (*others.parts, *others.tests)}
         for inner in mine.inner:
-            if isinstance(inner.node, ast.expr) and _asked_alone(inner.node) in decide:
+            if isinstance(inner.node, ast.expr) and _operand_text(inner.node) in decide:
                 continue  # it is watched as a test
             if known[_run(inner)]:
                 known[_run(inner)] -= 1
@@ -322,12 +322,12 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
     return found
 
 
-def _takes(kept: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
+def _takes(available: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
     """Remove an equal one if there is one: in the same place, or both in compiled and in uncompiled code."""
     for arms in ((arm,), ("compiled", "eager")):
-        if all(kept[key, each] for each in arms):
+        if all(available[key, each] for each in arms):
             for each in arms:
-                kept[key, each] -= 1
+                available[key, each] -= 1
             return True
     return False
 
@@ -340,7 +340,7 @@ def _run(each: _Run) -> str:
     return f"{each.arm is not None} {each.text or ast.dump(each.node)}"
 
 
-def _asked(test: _Test) -> str:
+def _test_text(test: _Test) -> str:
     """Return equal text for tests that are true in the same cases: the order of operands without effects is ignored."""
     node = test.node
     if isinstance(node, ast.Compare) and (mirrored := mirror(node)) and _is_without_effect(node):
@@ -353,13 +353,13 @@ def _asked(test: _Test) -> str:
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotIn: ast.In}
 
 
-def _asked_alone(node: ast.expr) -> str:
+def _operand_text(node: ast.expr) -> str:
     """Return equal text for expressions that are true in the same cases, or in the opposite ones, and for `bool` of
     them."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _asked_alone(node.operand)
+        return _operand_text(node.operand)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool":
-        return _asked_alone(node.args[0]) if len(node.args) == 1 else ast.dump(node)
+        return _operand_text(node.args[0]) if len(node.args) == 1 else ast.dump(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITE:
         turned = _OPPOSITE[type(node.ops[0])]()
         return ast.dump(ast.Compare(node.left, [turned], node.comparators))
@@ -546,7 +546,7 @@ def _is_joined(node: ast.expr) -> bool:
 _COMPILING = ("is_compiling", "is_dynamo_compiling")
 
 
-def _asks_compiling(node: ast.expr) -> bool:
+def _tests_compiling(node: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.Attribute) and each.attr in _COMPILING)
         or (isinstance(each, ast.Name) and each.id in _COMPILING)
@@ -556,13 +556,13 @@ def _asks_compiling(node: ast.expr) -> bool:
 
 def _arms(test: ast.expr, arm: Arm) -> tuple[Arm, Arm]:
     """Return whether code behind a test runs only while compiling, if the test is true and if it is false."""
-    if not _asks_compiling(test):
+    if not _tests_compiling(test):
         return arm, arm
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inside, otherwise = _arms(test.operand, arm)
         return otherwise, inside
     if isinstance(test, ast.BoolOp):
-        ways = [_arms(each, None) for each in test.values if _asks_compiling(each)]
+        ways = [_arms(each, None) for each in test.values if _tests_compiling(each)]
         sure = next(iter(ways))
         return (sure[0], "either") if isinstance(test.op, ast.And) else ("either", sure[1])
     return ("compiled", "eager") if isinstance(test, ast.Call) else ("either", "either")

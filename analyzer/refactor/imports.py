@@ -36,16 +36,16 @@ def remove_unused(before: str, after: str, file: str) -> str:
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
         last = statement.end_lineno or statement.lineno
-        kept = [
+        remaining = [
             alias
             for alias in statement.names
             if (name := _name(alias)) not in candidates or bound.count(name) > 1 or alias.asname == alias.name
         ]
         shares = following is not None and following.lineno == last
         has_noqa = any("noqa" in line for line in lines[statement.lineno - 1 : last])
-        if len(kept) == len(statement.names) or shares or statement.col_offset or has_noqa:
+        if len(remaining) == len(statement.names) or shares or statement.col_offset or has_noqa:
             continue
-        edits += _without(statement, kept) if kept else [_gone(statement, lines)]
+        edits += _without(statement, remaining) if remaining else [_gone(statement, lines)]
     return applied(after, edits)
 
 
@@ -83,17 +83,17 @@ def _name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _without(statement: ast.Import | ast.ImportFrom, kept: Sequence[ast.alias]) -> Iterator[Edit]:
+def _without(statement: ast.Import | ast.ImportFrom, remaining: Sequence[ast.alias]) -> Iterator[Edit]:
     """Remove some names of an import, with the commas behind them."""
     names = statement.names
     for number, alias in enumerate(names):
-        if alias in kept:
+        if alias in remaining:
             continue
         if number + 1 < len(names):
             follows = names[number + 1]
             yield _cut(alias.lineno, alias.col_offset, follows.lineno, follows.col_offset)
         else:
-            last = next(each for each in reversed(names) if each in kept)
+            last = next(each for each in reversed(names) if each in remaining)
             begin = last.col_offset + len(ast.unparse(last))
             yield _cut(last.lineno, begin, alias.end_lineno, alias.end_col_offset)
 

@@ -160,11 +160,11 @@ def _refuted(
         for first, last in each.ranges
         for line in range(first, last + 1)
     }
-    kept = 0
+    remaining = 0
     for path, line in {(site.path, site.line) for site in after.break_sites}:
         was = lines[path].came_from(line) if path in lines else line
         if was is not None and (path, was) in known:
-            kept += 1
+            remaining += 1
         elif was is None:
             return f"it breaks in what was written anew ({path}:{line})"
         elif (path, was) in traced:
@@ -174,7 +174,7 @@ def _refuted(
             return (
                 f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
             )
-    elif known and kept == len(known) and is_captured(before):
+    elif known and remaining == len(known) and is_captured(before):
         return "the break is still there"
     return trial.not_lasting or _takes_less(before, after)
 

@@ -108,7 +108,7 @@ class TargetReport:
         """Return True if anything beyond reading the source was tried."""
         return self.observation.was_run
 
-    def asked_with(self, words: tuple[str, ...]) -> TargetReport:
+    def with_command(self, words: tuple[str, ...]) -> TargetReport:
         """Return the same target with this command line, unless it has one already."""
         if self.observation.asked:
             return self

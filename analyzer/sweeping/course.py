@@ -30,10 +30,10 @@ from tcready.sweeping import ground as grounds
 from tcready.sweeping.ground import Ground, Surveyor
 from tcready.sweeping.store import Store
 from tcready.sweeping.targets import Wanted
-from tcready.sweeping.task import Asked, Result, Task
+from tcready.sweeping.task import Result, SourceOptions, Task
 from tcready.target import Target
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 NO_GROUND = Ground({}, {}, "", "", "", {})
 """The inputs of a result that is not computed."""
 AHEAD = 2
@@ -56,7 +56,7 @@ class Step:
     device: str = ""
     setting: str = ""
     """The key that is the same in each sweep of this model in this cell of the matrix."""
-    asked: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     """The arguments of `tcready check` that repeat the run."""
     table: str = ""
     """The table with its settings; empty if there is none."""
@@ -83,8 +83,8 @@ class _Course:
     run: bool
     cells: tuple[matrix.Cell, ...]
     surveyor: Callable[[str | None], Surveyor]
-    asked: Asked
-    announce: Tell
+    source_options: SourceOptions
+    announce: Announce
     progress: Progressing
     pending: deque[Step] = field(default_factory=deque)
     under_way: dict[str, list[Step]] = field(default_factory=dict)
@@ -148,22 +148,22 @@ class _Course:
 
     def _over(self, step: Step, failure: str, *, stored: bool) -> None:
         """Add the steps that follow from a finished step."""
-        kept = self.store.kept(step.task.key) if not failure else None
-        if kept is None and not failure:
+        result = self.store.result(step.task.key) if not failure else None
+        if result is None and not failure:
             failure = "its result is not in the store any more"
         if step.task.stage == "list":
             if failure:
                 self.done.append(_Done(step, failure))
             else:
-                assert kept is not None
+                assert result is not None
                 for number, each in enumerate(
-                    targets.members(step.task.target, self.store.read_as(tuple[str, ...], kept.value))
+                    targets.members(step.task.target, self.store.read_as(tuple[str, ...], result.value))
                 ):
                     self.add((*step.position, number), each)
         else:
-            self.done.append(_Done(step, failure, kept.seconds if kept is not None else None, stored))
+            self.done.append(_Done(step, failure, result.seconds if result is not None else None, stored))
             if step.task.stage == "read" and self.run:
-                report = self.store.read_as(Report, kept.value) if kept is not None else None
+                report = self.store.read_as(Report, result.value) if result is not None else None
                 if report is not None:
                     self.add_runs(step.position, step.wanted, report)
         self._say()
@@ -175,8 +175,8 @@ class _Course:
             step = Step(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
             self.done.append(_Done(step, "its name holds `::`, which parts a file from a class: rename it"))
         elif wanted.kind == "module" or wanted.read:
-            asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
-            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
+            reading = dataclasses.replace(self.source_options, mode=self._mode(wanted))
+            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, reading)
             self._put(position, wanted, task, wanted.table)
         elif self.run:
             self.add_runs(position, wanted, None)
@@ -193,7 +193,7 @@ class _Course:
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
                 settings = cell.settings(self.settings.with_table(planned.table))
-                command = plan.asked(planned.target, wanted.named, listed(settings, wanted))
+                command = plan.command_arguments(planned.target, wanted.named, listed(settings, wanted))
                 for task in self._runs(planned, settings):
                     self._put((*position, number), wanted, task, planned.table or wanted.table, cell, command)
 
@@ -215,12 +215,12 @@ class _Course:
         task: Task,
         table: TargetTable | None,
         cell: matrix.Cell | None = None,
-        asked: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
     ) -> None:
         ground = self._surveyor(task).ground(task)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
         device = task.run.device if cell is not None else ""
-        mode = task.run.mode if cell is not None else str(task.asked.mode)
+        mode = task.run.mode if cell is not None else str(task.source_options.mode)
         named = "" if table is None else table.source
         setting = json.dumps(
             [
@@ -235,7 +235,7 @@ class _Course:
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
-            self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked, named))
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, arguments, named))
 
     def _surveyor(self, task: Task) -> Surveyor:
         """Return the surveyor that finds the inputs of a task. To read sources no interpreter is asked, so nothing
@@ -252,7 +252,7 @@ def sweep(
     settings: Settings,
     wanted: SweepOptions,
     run: bool,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Report:
     """Read and run everything that was named, or take it from the store, and combine it in one report.
@@ -285,7 +285,7 @@ def sweep(
         )
     devices = tuple(cell.device or settings.run.device for cell in cells)
     torch = installed.torch_for(settings.read.torch, root)
-    asked = Asked(
+    reading = SourceOptions(
         *(settings.values["mode"], torch, settings.read.low, settings.read.plain_call),
         *(settings.report.select, settings.report.ignore, settings.report.per_file_ignores),
         cache=settings.work.cache,
@@ -306,7 +306,7 @@ def sweep(
                         run,
                         cells,
                         surveyor,
-                        asked,
+                        reading,
                         announce,
                         progress,
                     )
@@ -340,24 +340,24 @@ def _report(course: _Course, seconds: float) -> Report:
     ran: list[tuple[_Done, Observation]] = []
     for done in sorted(course.done, key=lambda each: (each.step.position, each.step.task.stage)):
         step = done.step
-        kept = store.kept(step.task.key) if not done.failure else None
+        stored = store.result(step.task.key) if not done.failure else None
         if step.task.stage == "run":
-            seen = _failed(step, done.failure) if kept is None else store.read_as(Observation, kept.value)
-            ran.append((done, dataclasses.replace(seen, asked=step.asked)))
-        elif kept is None:
+            seen = _failed(step, done.failure) if stored is None else store.read_as(Observation, stored.value)
+            ran.append((done, dataclasses.replace(seen, asked=step.arguments)))
+        elif stored is None:
             skipped = (Skipped(step.task.target, done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
         else:
-            reports.append((step.task.target, store.read_as(Report, kept.value)))
+            reports.append((step.task.target, store.read_as(Report, stored.value)))
     whole = observations.together(reports, [seen for _, seen in ran], tool, advice)
     models = {step.wanted.target: step.wanted.named for step in (done.step for done in course.done)}
     whole = dataclasses.replace(
         whole,
         targets=tuple(
-            each.asked_with(plan.asked(each.target, models.get(each.target), settings))
+            each.with_command(plan.command_arguments(each.target, models.get(each.target), settings))
             for each in whole.targets
         ),
-        readings=(_reading(course.asked),),
+        readings=(_reading(course.source_options),),
     )
     rows = list(_rows(whole, course, ran))
     if not rows and not whole.skipped:
@@ -379,7 +379,7 @@ def _report(course: _Course, seconds: float) -> Report:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Row:
     """A row of the sweep, and its value in the store for the next one."""
 
     row: summary.Row
@@ -389,7 +389,7 @@ class _Kept:
     found: Outcome
 
 
-def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Kept]:
+def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Row]:
     """Return a row for each target of the report, compared with the last sweep that had it."""
     predicted = summary.breaking(report)
     for done, setting, target in (*_of_runs(report, ran), *_of_sources(report, course.done)):
@@ -405,7 +405,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         row = summary.Row(
             target, step.device, done.seconds, done.stored, before, why, step.table, interpreter
         )
-        yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
+        yield _Row(row, setting, "" if done.failure else done.step.task.key, found)
 
 
 def _of_runs(
@@ -429,7 +429,7 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
     read: dict[tuple[str, Mode], list[_Done]] = {}
     for each in done:
         if each.step.task.stage == "read" and not each.failure:
-            mode: Mode = "train" if each.step.task.asked.mode == "train" else "infer"
+            mode: Mode = "train" if each.step.task.source_options.mode == "train" else "infer"
             read.setdefault((each.step.task.target, mode), []).append(each)
     for target in report.targets:
         place = Target.place_in(target.target)
@@ -459,9 +459,9 @@ def _failed(step: Step, why: str) -> Observation:
     )
 
 
-def _reading(asked: Asked) -> Reading:
-    torch = ".".join(map(str, asked.torch)) if asked.torch else ""
-    return Reading(asked.mode or "both", asked.low, asked.plain_call, torch)
+def _reading(options: SourceOptions) -> Reading:
+    torch = ".".join(map(str, options.torch)) if options.torch else ""
+    return Reading(options.mode or "both", options.low, options.plain_call, torch)
 
 
 def _number(count: int, one: str, many: str) -> str:

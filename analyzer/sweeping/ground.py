@@ -124,7 +124,7 @@ class Surveyor:
     _installed: Mapping[str, importlib.metadata.Distribution] | None = None
     _needed: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _owners: dict[str, str | None] = field(default_factory=dict)
-    _asked: dict[object, Mapping[str, Any]] = field(default_factory=dict)
+    _by_request: dict[object, Mapping[str, Any]] = field(default_factory=dict)
 
     def ground(self, task: Task) -> Ground:
         """Return the inputs of the result of a task; its `key` is ignored."""
@@ -170,10 +170,10 @@ class Surveyor:
 
     def _options(self, task: Task) -> Mapping[str, Any]:
         """Return the options that affect the result; equal ones are one object."""
-        asked = (task.asked, None, None) if task.stage != "run" else (None, task.run, task.given_by)
-        if asked not in self._asked:
-            self._asked[asked] = _options(task)
-        return self._asked[asked]
+        key = (task.source_options, None, None) if task.stage != "run" else (None, task.run, task.given_by)
+        if key not in self._by_request:
+            self._by_request[key] = _options(task)
+        return self._by_request[key]
 
     def _search_path(self) -> tuple[Path, ...]:
         return tuple(
@@ -202,8 +202,8 @@ class Surveyor:
             whole = module
             if level:
                 above = package.split(".") if package else []
-                kept = above[: len(above) - level + 1]
-                whole = ".".join([*kept, *filter(None, [module])])
+                parents = above[: len(above) - level + 1]
+                whole = ".".join([*parents, *filter(None, [module])])
             yield from self._found(whole, around, packages)
 
     def _found(self, name: str, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
@@ -293,9 +293,9 @@ class Surveyor:
 def _options(task: Task) -> dict[str, Any]:
     """Return the options that affect the result."""
     if task.stage != "run":
-        asked: dict[str, Any] = as_json(task.asked)
-        del asked["cache"]
-        return asked
+        options: dict[str, Any] = as_json(task.source_options)
+        del options["cache"]
+        return options
     run: dict[str, Any] = as_json(task.run)
     return {**run, "given_by": task.given_by}
 

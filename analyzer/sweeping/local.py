@@ -36,13 +36,13 @@ class Cards:
 
     def used(self, devices: Iterable[str]) -> int:
         """Return how many of them runs on these devices use together."""
-        asked = set(devices)
-        if ON_ANY_CARD & asked:
+        distinct = set(devices)
+        if ON_ANY_CARD & distinct:
             return len(self._names)
-        return len({card for device in asked for card in self._named(device)})
+        return len({card for device in distinct for card in self._named(device)})
 
     @contextlib.contextmanager
-    def held(self, device: str, count: int) -> Iterator[Mapping[str, str]]:
+    def reserve(self, device: str, count: int) -> Iterator[Mapping[str, str]]:
         """Wait for the card that a device names, or for any `count`; yield the environment variables of a run on them.
 
         A run on `cuda` sees only its cards. One on `cuda:1` sees all, or there would be no such device for it.
@@ -130,7 +130,7 @@ class LocalEngine:
             if self._cards is None:
                 self._cards = Cards(gpus())
             cards = self._cards
-        with cards.held(task.run.device, task.run.processes or 1) as visible:
+        with cards.reserve(task.run.device, task.run.processes or 1) as visible:
             return self._place.run(task, {**self._variables, **visible})
 
     def _read(self, task: Task) -> Result:

@@ -59,7 +59,7 @@ Status = Literal["claimed", "done", "passing"]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredResult:
     """A result in the store."""
 
     value: str
@@ -210,7 +210,7 @@ class Store:
             mine,
         )
 
-    def kept(self, key: str) -> Kept | None:
+    def result(self, key: str) -> StoredResult | None:
         """Return the result under a key; None if there is none."""
         with self._telling():
             row = self._base.execute(
@@ -220,7 +220,7 @@ class Store:
                 return None
             _refuse_kinds(row[:1], str)
             _refuse_kinds(row[1:], float)
-        return Kept(*row)
+        return StoredResult(*row)
 
     def earlier(self, setting: str) -> Earlier | None:
         """Return the result of the last completed sweep for a model in a setting; None if there is none."""

@@ -28,7 +28,7 @@ StageOfSweep = Literal["list", "read", "run"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SourceOptions:
     """How sources are read: those of ReadOptions that affect the findings in one unit."""
 
     mode: Literal["infer", "train", "both"] | None = "infer"
@@ -62,7 +62,7 @@ class Task:
     """`path.py`, `path.py::Name` or `pkg.mod::Name`; for `list` a dotted module."""
     root: str
     """The working folder, absolute."""
-    asked: Asked = field(default_factory=Asked)
+    source_options: SourceOptions = field(default_factory=SourceOptions)
     run: RunOptions = field(default_factory=RunOptions)
     given_by: str | None = None
     """The table with the inputs of a run, if there is one."""
@@ -114,7 +114,7 @@ def source_task(task: Task) -> Result:
 def _listed(task: Task) -> str:
     from tcready.static.classes import module_classes
 
-    return json.dumps(module_classes(task.target, task.asked.options(task.root)))
+    return json.dumps(module_classes(task.target, task.source_options.options(task.root)))
 
 
 def _read(task: Task) -> str:
@@ -122,9 +122,9 @@ def _read(task: Task) -> str:
     from tcready.merge import merge
     from tcready.static import driver
 
-    asked = task.asked
+    options = task.source_options
     found = driver.read(
-        (task.target,), asked.options(task.root), rule_set(), asked.report, cache=asked.cache, jobs=1
+        (task.target,), options.options(task.root), rule_set(), options.report, cache=options.cache, jobs=1
     )
     return json.dumps(as_json(merge(found.result, (), found.rules, found.tool)), separators=(",", ":"))
 

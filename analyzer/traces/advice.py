@@ -69,7 +69,7 @@ def _plain(name: str) -> str:
 def _for_number(name: str, needed: str | None, settings: Mapping[str, object]) -> tuple[str, str | None]:
     what = f"{_written(name)} is an int that is compiled in, each value anew"
     if needed is not None:
-        return f"{what}: {_asked(needed)}, and no setting changes that: {_FEW}", None
+        return f"{what}: {_requirer(needed)}, and no setting changes that: {_FEW}", None
     if settings.get(COMPILED_IN) is True:
         return (
             f"{what}, as the job set {COMPILED_IN}: set it back",
@@ -93,7 +93,7 @@ def _for_number(name: str, needed: str | None, settings: Mapping[str, object]) -
 _FEW = "call with few values, or keep what needs the number out of what is compiled"
 
 
-def _asked(where: str) -> str:
+def _requirer(where: str) -> str:
     """Return what requires a value."""
     return f"the code at {where} needs its value" if where else "the code needs its value"
 
@@ -105,7 +105,7 @@ def _written(name: str) -> str:
 def _for_size(name: str, dimension: int, needed: str | None) -> tuple[str, str | None]:
     what = f"dimension {dimension} of {name} is compiled in, each size anew"
     if needed is not None:
-        return f"{what}: {_asked(needed)}, and marking it dynamic is an error: {_FEW}", None
+        return f"{what}: {_requirer(needed)}, and marking it dynamic is an error: {_FEW}", None
     if not name.isidentifier():
         return f"{what}: compile with dynamic=True", None
     return (

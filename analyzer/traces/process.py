@@ -115,7 +115,7 @@ class Compilation:
         return f"{frame}/{compiled}" if autograd is None else f"!{autograd}/{frame}/{compiled}"
 
     @property
-    def kept(self) -> bool:
+    def has_code(self) -> bool:
         """Return True if it produced code that is run."""
         row = self.row or {}
         return bool(row.get("has_guarded_code")) and (self.guarded or bool(row.get("graph_op_count")))
@@ -355,16 +355,16 @@ def record_of(compilations: list[Compilation]) -> Record:
     for each in compilations:
         place = each.place
         texts = each.breaks or _unlogged_break(each)
-        skipped = not each.kept
+        skipped = not each.has_code
         record.breaks += [BreakEvent(text, place, skipped, SKIP_REST in text) for text in texts]
         record.traced |= each.lines
         if place is None:
             continue
-        record.recompiles += [RecompileEvent(place, reasons, each.kept) for reasons in each.guards]
+        record.recompiles += [RecompileEvent(place, reasons, each.has_code) for reasons in each.guards]
         row = each.row
         if row is None:
             continue
-        if each.kept:
+        if each.has_code:
             seconds = round(times.seconds(row, times.ENTIRE), 6) or None
             ops, guards = row.get("graph_op_count"), row.get("guard_count")
             record.compiled.append(
@@ -393,7 +393,7 @@ def _unlogged_break(each: Compilation) -> list[str]:
     `TORCH_LOGS=graph_breaks`, which a run sets. It has the wording of that log."""
     kind = (each.row or {}).get("fail_type")
     reason = str((each.row or {}).get("fail_reason") or "")
-    if each.kept or kind not in SOFT or reason.startswith(RECOMPILE_LIMIT):
+    if each.has_code or kind not in SOFT or reason.startswith(RECOMPILE_LIMIT):
         return []
     _, shown, below = each.error.rpartition(FROM_USER_CODE)
     if not shown:
