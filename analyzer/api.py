@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
-from tcready.installed import advice, of_other_tables, rule_set, tool, torch_for
+from tcready.installed import advice, rule_set, tool, torch_for, warn_no_tables
 from tcready.installed import is_of_a_run as is_of_a_run
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
@@ -163,7 +163,7 @@ def check_object(
         chosen = benching.settings_for(wanted.options, chosen)
     run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
     read = dataclasses.replace(chosen.read, torch=_torch_of(chosen))
-    return live.checked(value, given, run, read, chosen.report, wanted)
+    return live.check_live(value, given, run, read, chosen.report, wanted)
 
 
 def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked:
@@ -171,7 +171,9 @@ def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked
     from tcready import live
 
     chosen = _chosen(None, root, {})
-    return live.checked_cell(text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report)
+    return live.check_live_cell(
+        text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report
+    )
 
 
 def check_targets(
@@ -237,15 +239,15 @@ def _report(
     from tcready.static.units import is_wanted, links_out
 
     base, work, shown = chosen.root, chosen.work, chosen.report
-    known = narrow.known(shown, base)
-    named = library.named(names, chosen.run, base, chosen.values["mode"])
+    known = narrow.load_known(shown, base)
+    named = library.find_models(names, chosen.run, base, chosen.values["mode"])
     if named:
-        library.refuse_unread(named, run)
+        library.reject_unread(named, run)
         targets = {each.text: each.target for each in named}
         names = tuple(dict.fromkeys([*(targets.get(name, name) for name in names), *targets.values()]))
     models = {each.target: each.text for each in named}
     unread = {each.target: each.warning for each in named if not each.read}
-    plan.refuse_contradictions(names, chosen, run, observations)
+    plan.validate_options(names, chosen, run, observations)
     if work.force_exclude:
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
     may_run = run is not False and not observations
@@ -265,7 +267,7 @@ def _report(
     for warning in empty:
         announce(warning)
     if observations:
-        seen = made_or_brought.brought(observations, base, announce)
+        seen = made_or_brought.load_runs(observations, base, announce)
         apart = tuple(
             f"{run.target} was run elsewhere and is not what was named here: its run stands beside what was read"
             for run in seen.runs
@@ -288,7 +290,7 @@ def _report(
     studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
     if studies and not seen.runs:
         announce(f"nothing was run, so {', '.join(studies)} did nothing: --run or --inputs run the target")
-    other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
+    other_torch = made_or_brought.warn_other_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
         skipped=(
@@ -296,13 +298,13 @@ def _report(
             *plan.unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
         ),
         sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
-        warnings=(*read.result.warnings, *empty, *seen.warnings, *of_other_tables(version), *other_torch),
+        warnings=(*read.result.warnings, *empty, *seen.warnings, *warn_no_tables(version), *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
     if work.verify_fixes:
         from tcready import fixing
 
-        report = fixing.verified(report, chosen, version, rule_set(), announce, progress)
+        report = fixing.verify_report(report, chosen, version, rule_set(), announce, progress)
     report = dataclasses.replace(
         report,
         targets=tuple(
@@ -313,17 +315,17 @@ def _report(
         ),
     )
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)), reading.dtype or "")
-    report, notes = narrow.narrowed(
+    report, notes = narrow.filter_report(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
     )
     for note in notes:
         announce(note)
     if shown.serving is not None:
-        report = _served(report, base, announce)
+        report = _with_serving(report, base, announce)
     return _at_its_commit(report, base) if work.checkout else report
 
 
-def _served(report: Report, base: Path, announce: Announce) -> Report:
+def _with_serving(report: Report, base: Path, announce: Announce) -> Report:
     """Return the report with the verdict of the installed serving engine on its findings."""
     from tcready import serving
 
@@ -366,7 +368,7 @@ def check_trace(
     chosen = _chosen(settings, root, options)
     folders = (traces,) if isinstance(traces, str) else tuple(traces)
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    found = made_or_brought.traced(folders, moved, chosen.root, announce)
+    found = made_or_brought.load_traces(folders, moved, chosen.root, announce)
     chosen = chosen.with_keywords(
         {
             name: value
@@ -392,7 +394,7 @@ def _with_figures(seen: Observation) -> Observation:
         return seen
     from tcready import benching
 
-    return benching.worked_out(seen)
+    return benching.compute_bench(seen)
 
 
 def _not_followed(links: Sequence[str]) -> tuple[str, ...]:
@@ -457,13 +459,13 @@ def fix(
     from tcready import fixing, library
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    fixing.refuse_notebooks(names)
+    fixing.reject_notebooks(names)
     chosen = _chosen(settings, root, options)
-    library.refuse_names(names, chosen.root)
+    library.reject_library_models(names, chosen.root)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select, keep_output)
     if not verify:
         return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
-    return fixing.proved(
+    return fixing.find_and_prove(
         names, _with_tables(chosen), _torch_of(chosen), rule_set(), wanted, announce, progress
     )
 
@@ -526,9 +528,9 @@ def bench(
     chosen = benching.settings_for(options_of_bench, _chosen(settings, root, options))
 
     def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
-        benching.refuse_several(planned)
-        benching.refuse_another_plan(planned, options_of_bench)
-        benching.refuse_another_bench(planned, chosen, options_of_bench)
+        benching.reject_several(planned)
+        benching.reject_other_plan(planned, options_of_bench)
+        benching.reject_other_bench(planned, chosen, options_of_bench)
         benching.announce_short_budget(options_of_bench, announce)
         return lambda seen: benching.benched(
             seen,
@@ -643,7 +645,7 @@ def prove(
     from tcready import fixing, library
 
     chosen = _chosen(settings, root, options)
-    library.refuse_names((target,), chosen.root)
+    library.reject_library_models((target,), chosen.root)
     return fixing.proved_patch(
         target, _with_tables(chosen), rule_set(), (patch, named), announce, progress, beside
     )
@@ -677,13 +679,13 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     return [file.shown for file in own]
 
 
-def refuse_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
+def reject_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
     """Raise TcreadyError if `apply` would refuse one of `files` because of uncommitted changes. Call it before
     verification. Paths are relative to `root` (the working folder); paths that are not files are ignored."""
     from tcready import applying
 
     base = Path(root or Path.cwd()).resolve()
-    applying.refuse_uncommitted((each for each in files if (base / each).is_file()), base)
+    applying.reject_uncommitted((each for each in files if (base / each).is_file()), base)
 
 
 def observe(
@@ -716,9 +718,9 @@ def observe(
     from tcready.options import RunOptions
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
-    plan.refuse_missing_programs(chosen)
+    plan.validate_programs(chosen)
     base = Path(root or Path.cwd()).resolve()
-    plan.refuse_used_trace_folder(chosen, base)
+    plan.validate_trace_folder(chosen, base)
     return observations.launch(target, chosen, base, progress)
 
 
@@ -753,7 +755,9 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     """
     from tcready import observations
 
-    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice())
+    return observations.combine_files(
+        files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice()
+    )
 
 
 def explain(
@@ -778,11 +782,11 @@ def explain(
     """
     from tcready import explaining
 
-    explaining.refuse_no_fingerprint(fingerprint)
+    explaining.validate_fingerprint(fingerprint)
     base = _chosen(settings, root, options).root
     if explaining.are_stored(named):
         report = combine(named, root=base)
-        found = explaining.named(fingerprint, report)
+        found = explaining.find_named(fingerprint, report)
         if found is None:
             raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
         return report, found
@@ -790,13 +794,13 @@ def explain(
     known = [
         (last, of_last)
         for last in stored
-        if last is not None and (of_last := explaining.named(fingerprint, last)) is not None
+        if last is not None and (of_last := explaining.find_named(fingerprint, last)) is not None
     ]
     for last, of_last in known:
         if explaining.still_holds(last, of_last, base):
             return last, of_last
     report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
-    found = explaining.named(fingerprint, report)
+    found = explaining.find_named(fingerprint, report)
     if found is not None:
         return report, found
     if known:
@@ -867,7 +871,7 @@ def compare_versions(
     if before.narrowed is not None:
         raise TcreadyError("two versions of torch cannot be compared behind a baseline or --diff-base")
     names = tuple("torch {}.{}".format(*each) for each in versions)
-    return comparing.of_versions(before, after, (names[0], names[1])), after
+    return comparing.compare_versions(before, after, (names[0], names[1])), after
 
 
 def write_worker(path: str | os.PathLike[str]) -> None:

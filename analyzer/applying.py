@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import git
-from tcready.files import staged
+from tcready.files import stage_file
 from tcready.schema.words import TcreadyError
 from tcready.static import source
 
@@ -44,10 +44,10 @@ def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
     ready: list[tuple[str, Path]] = []
     try:
         for file in files:
-            data = _refused_or_read(file, root, dirty=dirty)
+            data = _read_if_writable(file, root, dirty=dirty)
             new = source.encoded(file.after)
             mark = _BOM if data.startswith(_BOM) and not new.startswith(_BOM) else b""
-            ready.append((staged(file.path, mark + new), file.path))
+            ready.append((stage_file(file.path, mark + new), file.path))
         while ready:
             partial, path = ready[0]
             os.replace(partial, path)
@@ -60,7 +60,7 @@ def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
                 os.unlink(partial)
 
 
-def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
+def _read_if_writable(file: Changed, root: Path, *, dirty: bool) -> bytes:
     """Read the file. Raises TcreadyError if it may not be written."""
     inside = file.path.is_relative_to(root) and "site-packages" not in file.path.relative_to(root).parts
     if not inside:
@@ -69,11 +69,11 @@ def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
     if source.parse(file.path, data, "").text != file.before:
         raise TcreadyError(f"{file.shown} changed since it was read: nothing was written; run it again")
     if not dirty:
-        refuse_uncommitted([file.shown], root)
+        reject_uncommitted([file.shown], root)
     return data
 
 
-def refuse_uncommitted(files: Iterable[str], root: Path) -> None:
+def reject_uncommitted(files: Iterable[str], root: Path) -> None:
     """Raise TcreadyError if one of the files, relative to `root`, has uncommitted changes according to git."""
     for each in files:
         if git.ask(root, "status", "--porcelain", "--", str(root / each)):
@@ -94,7 +94,7 @@ def changed_by(text: str, named: str) -> list[str]:
     return names
 
 
-def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
+def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
     """Apply a unified diff with `git apply` to copies of the files that it names, and return them.
 
     `named` is the name of the patch; `find` returns the location of a file that it names. Raises TcreadyError if a file
@@ -123,7 +123,7 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
         try:
             _git(["apply", "--whitespace=nowarn", "-"], text, named, copies)
         except TcreadyError as error:
-            raise TcreadyError(f"{error}{_other_ends(text, found)}") from None
+            raise TcreadyError(f"{error}{_line_end_message(text, found)}") from None
         try:
             return tuple(
                 Changed(path, name, source.read(path).text, source.read(copies / name).text)
@@ -138,7 +138,7 @@ _SIDES = {"-": (1, 0), "+": (0, 1), " ": (1, 1), "": (1, 1)}
 """First character of a line of a hunk -> whether the line is in the file before, and in the file after."""
 
 
-def _miscounted(text: str) -> str:
+def _miscount_message(text: str) -> str:
     """Return an error message about the first hunk with a wrong number of lines in its header; empty if there is
     none."""
     lines = text.split("\n")
@@ -163,7 +163,7 @@ def _miscounted(text: str) -> str:
     return ""
 
 
-def _other_ends(text: str, files: Sequence[tuple[str, Path]]) -> str:
+def _line_end_message(text: str, files: Sequence[tuple[str, Path]]) -> str:
     """Return an error message about the first file with other line ends than the patch; empty if there is none."""
     body = [
         line for line in text.split("\n") if line[:1] in _SIDES and line and line[:4] not in ("--- ", "+++ ")
@@ -206,5 +206,7 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
         if "No valid patches" in lines[0]:
             what = "is no patch: give a unified diff" if text.strip() else "is empty: there is nothing to try"
             raise TcreadyError(f"{named} {what}")
-        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscounted(text)}")
+        raise TcreadyError(
+            f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscount_message(text)}"
+        )
     return done.stdout.decode("utf-8", "surrogateescape")

@@ -63,7 +63,7 @@ def entries(report: Report) -> tuple[Entry, ...]:
     )
 
 
-def renewed(report: Report, known: Baseline, covers: Covers) -> Baseline:
+def renew_baseline(report: Report, known: Baseline, covers: Covers) -> Baseline:
     """Return the baseline of `report` plus those entries of an earlier one that `covers` cannot decide."""
     found = entries(report)
     there = {entry.fingerprint for entry in found}
@@ -83,7 +83,7 @@ def run_modes(report: Report) -> frozenset[Mode]:
     return frozenset(target.mode for target in report.targets if target.observation.executed)
 
 
-def written(known: Baseline) -> str:
+def format_baseline(known: Baseline) -> str:
     """Return the text of the file: JSON with one line for each entry, in order, so that a changed entry is a
     one-line diff."""
     lines = [f"    {json.dumps(dataclasses.asdict(entry))}" for entry in sorted(set(known.entries))]
@@ -96,7 +96,7 @@ def written(known: Baseline) -> str:
     )
 
 
-def parsed(text: str, named: str) -> Baseline:
+def parse_baseline(text: str, named: str) -> Baseline:
     """Parse the text of a file. Raises TcreadyError, with `named`, if it is not a baseline or is a newer one."""
     no_baseline = f"--baseline {named} is no baseline that --write-baseline wrote"
     try:

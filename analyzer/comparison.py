@@ -70,7 +70,7 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     )
 
 
-def of_versions(before: Report, after: Report, names: tuple[str, str]) -> Comparison:
+def compare_versions(before: Report, after: Report, names: tuple[str, str]) -> Comparison:
     """Compare reports on one source read for two versions of torch. The version is the reason and is not repeated."""
     read = [
         replace(report, readings=tuple(replace(reading, torch="") for reading in report.readings))

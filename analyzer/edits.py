@@ -19,7 +19,7 @@ Replacement = tuple[int, int, str]
 """Begin and end index in a text, and the replacement."""
 
 
-def applied(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Return `text` with the edits of one file applied at once; all positions refer to `text`.
 
     A repeated edit counts once; insertions at the same position keep their order. Raises TcreadyError if two edits
@@ -89,7 +89,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 def patch(texts: Mapping[str, str], edits: Iterable[Edit]) -> str:
     """Return the edits as a unified diff, one part for each file; `texts` has the current content by the edits' paths.
 
-    Empty if nothing changes. Raises TcreadyError as `applied` does.
+    Empty if nothing changes. Raises TcreadyError as `apply_edits` does.
     """
     by_path: dict[str, list[Edit]] = {}
     for edit in edits:
@@ -116,7 +116,7 @@ def _hunks(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
         after = _git_lines(_replaced(text, group, starts[first], starts[last + 1]))
         marked = [
             *((" ", line) for line in lines[begin:first]),
-            *_compared(before, after),
+            *_marked_lines(before, after),
             *((" ", line) for line in lines[last + 1 : end]),
         ]
         yield from _marked_hunks(marked, begin, begin + moved)
@@ -145,7 +145,7 @@ def _neighbours(
         yield first, last, group
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _marked_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Return the lines of both texts, each with its mark in a patch."""
     from difflib import SequenceMatcher
 

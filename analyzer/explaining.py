@@ -36,7 +36,7 @@ def are_stored(names: Sequence[str]) -> bool:
     return bool(stored)
 
 
-def refuse_no_fingerprint(text: str) -> None:
+def validate_fingerprint(text: str) -> None:
     """Raise TcreadyError for a text that cannot be the beginning of a fingerprint, such as the code of a rule."""
     if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9]+)?", text.strip()):
         raise TcreadyError(
@@ -45,7 +45,7 @@ def refuse_no_fingerprint(text: str) -> None:
         )
 
 
-def named(text: str, report: Report) -> Finding | None:
+def find_named(text: str, report: Report) -> Finding | None:
     """Return the finding with a fingerprint that begins with `text`, None if there is none. Raises TcreadyError if
     there are several."""
     findings = {finding.fingerprint: finding for finding in reversed(report.findings)}
@@ -76,12 +76,12 @@ def keep(report: Report, root: Path, named: Sequence[str] = ()) -> None:
     cache = Cache(root, "", Disk())
     apart = any("::" in name for name in named)
     if ran or apart or not all(_is_below(target.target, root) for target in report.targets):
-        cache.keep_last(as_json(report if ran else _of_findings(report)), ran=ran)
+        cache.keep_last(as_json(report if ran else _findings_only(report)), ran=ran)
     else:
         cache.forget_last_read()
 
 
-def _of_findings(report: Report) -> Report:
+def _findings_only(report: Report) -> Report:
     """Return a report without runs that showed nothing, except for what the source says about each model. For most
     models nothing was found, and `explain` does not need them."""
     tried = tuple(target for target in report.targets if target.was_run)
@@ -99,12 +99,12 @@ def stored_report(root: Path, *, ran: bool = True) -> Report | None:
 
 
 def stored_stamp(root: Path) -> tuple[int, int] | None:
-    """Return a value that changes whenever `kept` returns another report; None if there is none."""
+    """Return a value that changes whenever `stored_report` returns another report; None if there is none."""
     return Cache(root, "", Disk()).when_last()
 
 
 def when_run(root: Path) -> str | None:
-    """Return when the run that `kept` returns was stored, as `2026-01-31 14:05 UTC`; None if there is none."""
+    """Return when the run that `stored_report` returns was stored, as `2026-01-31 14:05 UTC`; None if there is none."""
     found = stored_stamp(root)
     return f"{datetime.fromtimestamp(found[0] // 10**9, timezone.utc):%Y-%m-%d %H:%M} UTC" if found else None
 

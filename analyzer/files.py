@@ -60,12 +60,12 @@ def write(path: str, text: str, errors: str = "backslashreplace") -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """Write bytes, as `write` does."""
-    with opened(path) as file:
+    with open_file(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def open_file(path: str) -> Iterator[IO[bytes]]:
     """Open `path` for writing in pieces, with the guarantees of `write`."""
     refuse(path, "cannot write")
     try:
@@ -86,7 +86,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         raise TcreadyError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def staged(target: Path, data: bytes) -> str:
+def stage_file(target: Path, data: bytes) -> str:
     """Create a file beside `target`, ready to replace it, with the permissions that `target` has or would get."""
     with _staging(target) as (partial, file):
         file.write(data)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from tcready import observations, plan
 from tcready.applying import Changed as ChangedFile
-from tcready.applying import patched
+from tcready.applying import apply_patch
 from tcready.edits import between, patch
-from tcready.joining import Done, joined
+from tcready.joining import Done, join_results
 from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
 from tcready.plan import PlannedRun
@@ -30,7 +30,7 @@ from tcready.refactor.judgement import (
     captures_more,
     compiled_again,
     is_captured,
-    spoiled,
+    why_spoiled,
 )
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
@@ -56,9 +56,9 @@ from tcready.trying import (
     Prove,
     Work,
     counted,
+    identity_of,
     names_of,
     next_ones,
-    what_of,
     why_none,
 )
 from tcready.trying import (
@@ -79,7 +79,7 @@ OVERLAPS = "it overlaps another change: run fix again"
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
-def refuse_notebooks(names: Iterable[str]) -> None:
+def reject_notebooks(names: Iterable[str]) -> None:
     """Raise TcreadyError if a notebook was named: its code is text inside of JSON."""
     for name in names:
         if Target.parse(name).is_notebook:
@@ -88,7 +88,7 @@ def refuse_notebooks(names: Iterable[str]) -> None:
             )
 
 
-def proved(
+def find_and_prove(
     names: Sequence[str],
     settings: Settings,
     torch: tuple[int, int],
@@ -104,7 +104,7 @@ def proved(
     if the only named one cannot.
     """
     root = settings.root
-    plan.refuse_contradictions(names, settings, True, ())
+    plan.validate_options(names, settings, True, ())
     failures: list[tuple[str, str]] = []
     due: dict[str, PlannedRun] = {}
     for name in dict.fromkeys(names):
@@ -135,11 +135,11 @@ def proved(
 
         def again(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
             announce(f"{each.target}: tried with the changes for all targets")
-            with _proving(each.target, each.options, root, progress, server) as prove:
+            with _proof_session(each.target, each.options, root, progress, server) as prove:
                 work = Work(each.target, root, Files(root, each.first.sources), wanted, announce, prove)
                 return _with_others(work, each, texts, own=own)
 
-        fixed = joined(done, failures, again)
+        fixed = join_results(done, failures, again)
     return Fixed(with_patches(fixed.result, fixed.files, root), fixed.files)
 
 
@@ -152,7 +152,7 @@ def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool)
     if found.failure is not None:
         return found.failure
     trial = found.trials[0]
-    reason = spoiled(before, trial)
+    reason = why_spoiled(before, trial)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
         reason = f"another exception is raised: {trial.raises}"
     may_assert = trial.only_asserts and any(change.only_asserts for change in result.changes)
@@ -187,7 +187,7 @@ def _in_rounds(
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
     run = options.without_studies()
-    with _proving(target, run, root, progress, server) as prove:
+    with _proof_session(target, run, root, progress, server) as prove:
         work = Work(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
@@ -240,7 +240,7 @@ def _worked(
             ).result
             every = list(work.candidates(sites, found.findings, flags, no_fix, number))
             offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
-            tried = {what_of(change) for change in refused}
+            tried = {identity_of(change) for change in refused}
             candidates = next_ones((each for each in every if work.is_promising(each.change, tried)), tried)
             if not candidates and not wanted.select:
                 candidates = next_ones(work.called_before(sites, flags, number), tried)
@@ -265,7 +265,7 @@ def _worked(
             found = session.check(
                 [target], {Path(path): text for path, text in work.files.now.items()}
             ).result
-            tried = {what_of(change) for change in refused}
+            tried = {identity_of(change) for change in refused}
             candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
             if not candidates:
                 break
@@ -286,7 +286,9 @@ def _worked(
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
-    candidates = next_ones(work.disabled_functions(sites, ROUNDS), {what_of(change) for change in refused})
+    candidates = next_ones(
+        work.disabled_functions(sites, ROUNDS), {identity_of(change) for change in refused}
+    )
     lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
         announce(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
@@ -330,7 +332,7 @@ def _is_gained(before: Observation, after: Observation) -> bool:
     return captures_more(before, after) or breaks(after) < breaks(before)
 
 
-def verified(
+def verify_report(
     report: Report,
     settings: Settings,
     torch: tuple[int, int],
@@ -414,7 +416,7 @@ def read_only(
         if not anew:
             break
         texts = {Path(path): text for path, text in files.now.items()}
-        again = session.check([*_named(there, texts, root)], texts, report=settings.report)
+        again = session.check([*_files_to_reread(there, texts, root)], texts, report=settings.report)
         left = [finding for finding in again.result.findings if finding.path in anew]
         latest = _proposed(left, files, rules, wanted)
         changes += [dataclasses.replace(change, round=number) for change in latest.changes]
@@ -432,7 +434,7 @@ def read_only(
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 
-def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
+def _files_to_reread(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
     """Return what to read again: in place of each folder, the changed files below it."""
     for name in names:
         folder = (root / name).resolve()
@@ -545,7 +547,7 @@ def proved_patch(
     root = settings.root
     text, named = patch_and_name
     files = Files(root, ())
-    changed_files = patched(text, named, files.path)
+    changed_files = apply_patch(text, named, files.path)
     target, options = _one_run(name, settings, rules, announce)
     run = options.without_studies()
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
@@ -555,7 +557,7 @@ def proved_patch(
         first = _first_run(target, run, root, progress, server)
         if isinstance(first, str):
             return first
-        with _proving(target, run, root, progress, server) as prove:
+        with _proof_session(target, run, root, progress, server) as prove:
             work = Work(target, root, files, FixOptions(), announce, prove)
             result, request, gone = work.tried([(named, sources, flags)], ())
     failure = result.failure or result.trials[0].unanswered
@@ -596,7 +598,7 @@ def _setting(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _proving(
+def _proof_session(
     target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer | None
 ) -> Iterator[Prove]:
     """Return the function that tries changes of a target, in one process for all of them."""
@@ -608,7 +610,7 @@ def _proving(
 
 def _one_run(name: str, settings: Settings, rules: RuleSet, announce: Announce) -> tuple[str, RunOptions]:
     """Return the only run that is due. Raises TcreadyError if there is none, or several."""
-    plan.refuse_contradictions((name,), settings, True, ())
+    plan.validate_options((name,), settings, True, ())
     found, _ = _runs(name, settings, rules)
     if len(found) > 1:
         every = ", ".join(each.target for each in found)

@@ -107,7 +107,7 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
     return commit, found
 
 
-def unwatched(root: Path, paths: Iterable[str]) -> set[str]:
+def unwatched_files(root: Path, paths: Iterable[str]) -> set[str]:
     """Return those of `paths`, relative to `root`, for which git shows no changes although it does not ignore them:
     files of a nested repository, and files marked to be skipped."""
     files = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import project
-from tcready.files import staged
+from tcready.files import stage_file
 from tcready.schema.words import TcreadyError
 
 HOOKS = ".pre-commit-config.yaml"
@@ -110,7 +110,7 @@ def write(additions: Sequence[Addition]) -> None:
     try:
         for each in additions:
             target = Path(os.path.realpath(each.path))
-            waiting.append((each, target, staged(target, each.after)))
+            waiting.append((each, target, stage_file(target, each.after)))
         for each, target, partial in waiting:
             if _contents(each.path) != each.before:
                 raise TcreadyError(f"{each.path.name} was changed meanwhile: nothing was written")
@@ -134,7 +134,7 @@ def _put_back(target: Path, before: bytes | None) -> None:
         if before is None:
             target.unlink()
         else:
-            os.replace(staged(target, before), target)
+            os.replace(stage_file(target, before), target)
 
 
 def _contents(path: Path) -> bytes | None:
@@ -168,13 +168,13 @@ class _Unable(Exception):  # noqa: N818 - nothing failed
 
 def _with_table(_root: Path, before: bytes | None) -> bytes:
     text = (before or b"").decode("utf-8")
-    contents = project.parsed(text.encode())
+    contents = project.parse_project(text.encode())
     tool = contents.get("tool", {})
     if isinstance(tool, dict) and "tcready" in tool:
         raise _Unable(f"it has [{project.TABLE}] already")
     after = _appended(text, TABLE)
     try:
-        now = project.parsed(after.encode())
+        now = project.parse_project(after.encode())
         grown = dict(now["tool"])
         added = grown.pop("tcready")
         expected = (

@@ -81,7 +81,7 @@ def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
     return known if known is not None else versions.with_tables()[-1]
 
 
-def of_other_tables(torch: tuple[int, int]) -> tuple[str, ...]:
+def warn_no_tables(torch: tuple[int, int]) -> tuple[str, ...]:
     """Return a warning if there are no tables for the torch version to predict for."""
     from tcready.static import versions
 
@@ -150,9 +150,9 @@ def _suggest(suspects: Sequence[Suspect]) -> Iterable[tuple[Edit, ...]]:
 
 
 def _suggesting(likely: Path | None) -> AbstractContextManager[Suggest]:
-    from tcready.refactor.process import suggesting
+    from tcready.refactor.process import suggest_in_process
 
-    return suggesting(load_rules, likely)
+    return suggest_in_process(load_rules, likely)
 
 
 def rule_set() -> RuleSet:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tcready.applying import Changed
-from tcready.edits import applied, between
+from tcready.edits import apply_edits, between
 from tcready.options import RunOptions
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
@@ -56,7 +56,7 @@ class _Whole:
     results: Mapping[str, FixResult]
 
 
-def joined(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Again) -> Fixed:
+def join_results(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Again) -> Fixed:
     """Combine what was found for several targets into one result, without patches.
 
     All changes are tried at once. If they do not pass in every target, they are added target by target, and those
@@ -99,7 +99,7 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
     """Combine the changes for all targets except `left`; return why they fail, in one line."""
     chosen = [each for each in found if each.target not in left]
     try:
-        files = _merged(chosen)
+        files = _merge_edits(chosen)
     except TcreadyError:
         return OVERLAPS
     texts = {str(file.path): file.after for file in files}
@@ -115,7 +115,7 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
     return _Whole(files, results)
 
 
-def _merged(chosen: Iterable[Done]) -> tuple[Changed, ...]:
+def _merge_edits(chosen: Iterable[Done]) -> tuple[Changed, ...]:
     """Return each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed
     meanwhile."""
     files: dict[str, Changed] = {}
@@ -126,7 +126,7 @@ def _merged(chosen: Iterable[Done]) -> tuple[Changed, ...]:
             raise TcreadyError(f"{file.shown} changed since it was read")
         edits.setdefault(path, []).extend(between(file.shown, file.before, file.after))
     return tuple(
-        dataclasses.replace(file, after=applied(file.before, edits[path])) for path, file in files.items()
+        dataclasses.replace(file, after=apply_edits(file.before, edits[path])) for path, file in files.items()
     )
 
 

@@ -53,7 +53,7 @@ class Named:
         return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
 
 
-def named(
+def find_models(
     names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer"
 ) -> tuple[Named, ...]:
     """Return the models among `names`, and the one of `--model`. A LightningModule that is only trained is represented
@@ -91,7 +91,7 @@ def named(
     return tuple(found)
 
 
-def matching(text: str, root: Path) -> tuple[str, ...] | None:
+def match_models(text: str, root: Path) -> tuple[str, ...] | None:
     """Return the names that match a glob: for `hf:*` those of every model type. None if the text is not a glob of
     names.
 
@@ -115,14 +115,14 @@ def matching(text: str, root: Path) -> tuple[str, ...] | None:
     return tuple(f"{prefix}:{name}" for name in found)
 
 
-def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
+def reject_unread(models: Iterable[Named], run: bool | None) -> None:
     """Raise TcreadyError if nothing would be known about a model because it is neither read nor run."""
     for each in models:
         if run is False and not each.read:
             raise TcreadyError(f"{each.text}: its sources were not found, and --no-run forbids the run")
 
 
-def refuse_names(names: Iterable[str], root: Path) -> None:
+def reject_library_models(names: Iterable[str], root: Path) -> None:
     """Raise TcreadyError for a model of a library if changes to its source are requested."""
     for text in names:
         model = LibraryModel.parse(text)
@@ -152,7 +152,7 @@ def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Pat
         raise _not_installed(model)
     package = file.parent
     if model.library == "hf":
-        return _of_transformers(model, package, options)
+        return _transformers_class(model, package, options)
     name = model.name.partition(".")[0]  # timm puts the weights behind a dot, and there are none
     begins = r"class (\w+)" if model.from_configuration else r"def (\w+)"
     known = dict(_definitions(package / "models", package, begins))
@@ -176,7 +176,7 @@ def _unknown(model: LibraryModel, known: Iterable[str]) -> TcreadyError:
 def _definitions(folder: Path, package: Path, begins: str) -> tuple[tuple[str, str], ...]:
     """Return the top-level names that files below a folder define, with their modules. `begins`: a pattern with the
     name."""
-    return _definitions_as_of(folder, package, begins, _changed(folder))
+    return _definitions_as_of(folder, package, begins, _modified_at(folder))
 
 
 @functools.lru_cache(maxsize=8)
@@ -208,7 +208,7 @@ _OF_TYPES = "MODEL_MAPPING_NAMES"
 """The table of model types and their classes."""
 
 
-def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
+def _transformers_class(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
     """Look up a model type (`bert`), configuration class, model class, or a repository with a locally cached
     configuration."""
     models = package / "models"
@@ -245,10 +245,10 @@ def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) ->
 def _table(path: Path, name: str) -> Mapping[str, str]:
     """Read a table of names in a file: `NAME = OrderedDict([("bert", "BertModel"), ...])`. If an entry has several
     values, use the first."""
-    return _table_as_of(path, name, _changed(path))
+    return _table_as_of(path, name, _modified_at(path))
 
 
-def _changed(path: Path) -> int:
+def _modified_at(path: Path) -> int:
     """Return when it, or its folder, was last written, in nanoseconds: later changes invalidate what was read."""
     try:
         return path.stat().st_mtime_ns
@@ -283,7 +283,7 @@ def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
 
 def _class_in(models: Path, package: Path, name: str) -> str | None:
     """Find a model class in a `modeling_*.py`."""
-    module = _classes(models, package, _changed(models)).get(name)
+    module = _classes(models, package, _modified_at(models)).get(name)
     return f"{module}::{name}" if module else None
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tcready import reports
 from tcready.installed import advice, rule_set
 from tcready.options import BenchOptions, ReadOptions, ReportOptions, RunOptions
-from tcready.schema.cells import Cell, moved
+from tcready.schema.cells import Cell, move_paths
 from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path, is_installed
 from tcready.schema.report import Reading, Report, TargetReport, Tool
@@ -95,7 +95,7 @@ class ToMeasure:
     """When the call began, by `time.monotonic`: the budget counts from there."""
 
 
-def checked(
+def check_live(
     value: Callable[..., Any],
     inputs: Any,
     run: RunOptions,
@@ -119,7 +119,7 @@ def checked(
     name = units[0].target if len(units) == 1 else _called(value)
     observed = dynamic.observe_given(value, inputs, run, name, where)
     if bench is not None:
-        observed = _measured(observed, value, inputs, run, name, where, bench)
+        observed = _with_bench(observed, value, inputs, run, name, where, bench)
     seen = cells.in_program(observed, where.base)
     sources = _read(units, cells, read, report)
     static = sources.result
@@ -137,7 +137,7 @@ def checked(
     return Checked(dataclasses.replace(made, readings=(how,), in_process=True))
 
 
-def _measured(
+def _with_bench(
     seen: Observation,
     value: Callable[..., Any],
     inputs: Any,
@@ -156,12 +156,12 @@ def _measured(
     )
     measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where)
     root = Path(where.base)
-    return benching.of_an_object(
+    return benching.bench_object(
         seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
     )
 
 
-def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
+def check_live_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
     """Return what the source shows about a cell that was run, with code `text`; the other cells are read as well."""
     from tcready.dynamic import is_cell
     from tcready.merge import merge
@@ -268,7 +268,7 @@ class _Program:
         def move(path: str, line: int) -> tuple[str, int] | None:
             return (NOTEBOOK, shown[path] + line - 1) if path in shown else None
 
-        return moved(seen, move) if shown else seen
+        return move_paths(seen, move) if shown else seen
 
 
 def _cells(used: Sequence[str]) -> _Program:

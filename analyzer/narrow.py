@@ -29,7 +29,7 @@ class Known:
     """Display path -> changed lines; None: all lines count."""
 
 
-def known(options: ReportOptions, root: Path) -> Known:
+def load_known(options: ReportOptions, root: Path) -> Known:
     """Read the baseline and ask git, before anything runs.
 
     Raises TcreadyError if the baseline cannot be read, or if git does not know the revision.
@@ -58,10 +58,10 @@ def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
         raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
-    return baseline.parsed(text, file)
+    return baseline.parse_baseline(text, file)
 
 
-def narrowed(
+def filter_report(
     report: Report, before: Known, options: ReportOptions, targets: Sequence[str], root: Path
 ) -> tuple[Report, tuple[str, ...]]:
     """Return the filtered report, and a message about a baseline that was written.
@@ -79,15 +79,15 @@ def narrowed(
         if options.write_baseline is not None:
             from tcready import files
 
-            renewed = baseline.renewed(report, known_before, covers)
-            files.write(str(root / options.write_baseline), baseline.written(renewed))
+            renewed = baseline.renew_baseline(report, known_before, covers)
+            files.write(str(root / options.write_baseline), baseline.format_baseline(renewed))
             notes.append(f"{options.write_baseline} is written; entries: {len(renewed.entries)}")
         if options.baseline is not None:
             report = baseline.without_known(report, known_before.entries, options.baseline, covers)
     if before.changed is not None and options.diff_base is not None:
         from tcready import git
 
-        unwatched = git.unwatched(root, {finding.path for finding in report.findings})
+        unwatched = git.unwatched_files(root, {finding.path for finding in report.findings})
         lines = {**{path: [(1, sys.maxsize)] for path in unwatched}, **before.changed}
         report = baseline.on_changed_lines(report, lines, options.diff_base, before.commit)
     return report, tuple(notes)

@@ -79,7 +79,7 @@ def make(
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None
         for due, each_mode in every:
-            plan.refuse_missing_programs(settings.run)
+            plan.validate_programs(settings.run)
             if due.impossible:
                 runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
                 continue
@@ -210,10 +210,10 @@ def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
         raise TcreadyError(f"{named}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise TcreadyError(f"{named} is neither a report of tcready nor what its worker wrote") from None
-    return stored.parsed(text, named)
+    return stored.parse_report(text, named)
 
 
-def brought(files: Sequence[str], root: Path, announce: Announce) -> Observed:
+def load_runs(files: Sequence[str], root: Path, announce: Announce) -> Observed:
     """Load the runs in files that the standalone worker wrote, with local copies of their sources.
 
     Raises TcreadyError if a file is not such a result, or was written by a newer tcready.
@@ -269,7 +269,7 @@ def _where(seen: Observation) -> str:
     return " ".join([*words, f"on {device}"] if device else words)
 
 
-def combined(
+def combine_files(
     files: Sequence[str],
     root: Path,
     tool: Tool,
@@ -302,7 +302,7 @@ def together(
 
     Raises TcreadyError if there is neither.
     """
-    from tcready.merge import combined as merge
+    from tcready.merge import combine_reports as merge
 
     given = list(reports)
     if runs or warnings:
@@ -314,7 +314,7 @@ def together(
 # Runs that nobody can make again: what a job left under TORCH_TRACE
 
 
-def traced(
+def load_traces(
     files: Sequence[str], roots: Sequence[str], root: Path, announce: Announce
 ) -> tuple[Observed, Traced]:
     """Return the content of the traces of a job, in place of runs, and where the compiled code begins here.
@@ -388,7 +388,7 @@ def sources_in(found: Traced, root: Path) -> tuple[str, ...]:
 # What is said of runs, and their sources
 
 
-def of_another_torch(runs: Iterable[Observation], predicted: tuple[int, int]) -> tuple[str, ...]:
+def warn_other_torch(runs: Iterable[Observation], predicted: tuple[int, int]) -> tuple[str, ...]:
     """Return a warning about runs under another torch than the predicted one: they do not refute predictions."""
     version = ".".join(map(str, predicted))
     ran = (str((seen.environment or {}).get("torch") or "") for seen in runs)

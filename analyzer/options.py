@@ -522,7 +522,7 @@ class RunOptions:
         return dataclasses.replace(self, trace_out=None, **left_out)
 
 
-def refuse_parallel(options: RunOptions) -> None:
+def validate_parallel(options: RunOptions) -> None:
     """Raise TcreadyError if options for several processes contradict each other."""
     if options.parallel is not None and not options.processes:
         raise TcreadyError(

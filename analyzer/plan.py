@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tcready import project
-from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
+from tcready.options import ReadOptions, RunOptions, validate_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
 from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Observation
@@ -81,7 +81,7 @@ class PlannedRun:
         """Return how to run it, once for each mode. Raises TcreadyError for a dtype that a model or autocast cannot
         have."""
         chosen = settings.with_table(self.table)
-        refuse_autocast(chosen.run.autocast)
+        validate_autocast(chosen.run.autocast)
         dtype = dtype_named(chosen.run.dtype)
         return tuple(
             dataclasses.replace(
@@ -115,7 +115,7 @@ def command_arguments(target: str, model: str | None, settings: Settings) -> tup
     return (*named, *isolated, *words(written, ReadOptions, RunOptions))
 
 
-def refuse_contradictions(
+def validate_options(
     targets: Sequence[str], settings: Settings, run: bool | None, observations: Sequence[str]
 ) -> None:
     """Raise TcreadyError if options contradict each other, or name a program that does not exist."""
@@ -123,7 +123,7 @@ def refuse_contradictions(
     if options.trace_out is not None:
         if run is False or observations:
             raise TcreadyError("--trace-out needs a run: remove --no-run and --observation")
-        refuse_used_trace_folder(options, settings.root)
+        validate_trace_folder(options, settings.root)
     if observations and (run or inputs is not None):
         raise TcreadyError("--observation replaces a run: remove --inputs and --run")
     if inputs is not None and run is False:
@@ -135,20 +135,20 @@ def refuse_contradictions(
         raise TcreadyError("--optimizer compiles a training step: add --mode train")
     if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
         options = dataclasses.replace(options, python=None)
-    refuse_missing_programs(options)
-    refuse_parallel(options)
+    validate_programs(options)
+    validate_parallel(options)
     if options.inputs is not None:
-        refuse_no_file("--inputs", options.inputs, settings.root)
+        validate_file("--inputs", options.inputs, settings.root)
     if options.tp_plan is not None:
-        refuse_no_file("--tp-plan", options.tp_plan, settings.root)
+        validate_file("--tp-plan", options.tp_plan, settings.root)
     if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
-    refuse_autocast(options.autocast)
+    validate_autocast(options.autocast)
     dtype_named(options.dtype)
-    refuse_device(options.device)
+    validate_device(options.device)
 
 
-def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
+def validate_trace_folder(options: RunOptions, root: Path) -> None:
     """Raise TcreadyError if the folder for a trace is not empty, or cannot be written."""
     if options.trace_out is not None:
         from tcready.dynamic import refuse_trace_folder
@@ -156,7 +156,7 @@ def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
         refuse_trace_folder(root / options.trace_out, options.trace_out)
 
 
-def refuse_no_file(option: str, named: str, root: Path) -> None:
+def validate_file(option: str, named: str, root: Path) -> None:
     """Raise TcreadyError if the named file does not exist, if no name in it is given, or if it binds no such name."""
     target = Target.parse(named)
     if not target.name:
@@ -164,10 +164,10 @@ def refuse_no_file(option: str, named: str, root: Path) -> None:
     if target.is_file and not (root / target.place).is_file():
         raise TcreadyError(f"{option} {named}: there is no file {target.place}")
     if target.is_file:
-        _refuse_unbound(option, named, root / target.place, target.name.partition(".")[0])
+        _reject_unbound(option, named, root / target.place, target.name.partition(".")[0])
 
 
-def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
+def _reject_unbound(option: str, named: str, path: Path, name: str) -> None:
     """Raise TcreadyError if no line of the file can bind the name. A file that cannot be parsed is left to the run."""
     import ast  # most checks name no other file
 
@@ -216,7 +216,7 @@ def unchecked(
         yield Skipped(name, f"nothing was checked: there is no model in it{hint}")
 
 
-def refuse_missing_programs(options: RunOptions) -> None:
+def validate_programs(options: RunOptions) -> None:
     """Raise TcreadyError if the interpreter, or the launcher's program, does not exist."""
     import shutil  # most checks start no program
 
@@ -226,7 +226,7 @@ def refuse_missing_programs(options: RunOptions) -> None:
         raise TcreadyError(f"--launcher {options.launcher[0]}: no such program")
 
 
-def refuse_autocast(dtype: str | None) -> None:
+def validate_autocast(dtype: str | None) -> None:
     """Raise TcreadyError for a dtype that torch.autocast does not support."""
     if dtype is not None and dtype.removeprefix("torch.") not in AUTOCAST:
         hint = _near_dtype(dtype, AUTOCAST)
@@ -242,7 +242,7 @@ def _near_dtype(name: str, known: Sequence[str]) -> str:
     return f"did you mean {meant}?" if meant in known else near_name(short, known)
 
 
-def refuse_device(name: str) -> None:
+def validate_device(name: str) -> None:
     """Raise TcreadyError for a probable misspelling of a device."""
     kind = name.partition(":")[0]
     if kind not in DEVICES:
@@ -387,7 +387,7 @@ def due(
             table = next((table for table in found if table.target == named), None)
             yield PlannedRun(named, f"inputs from {inputs}", requested, table)
         elif with_inputs := [table for table in found if table.inputs]:
-            yield from (of_table(table, root, requested=requested) for table in with_inputs)
+            yield from (run_of_table(table, root, requested=requested) for table in with_inputs)
         else:
             table = found[0] if len(found) == 1 else None
             planned = _by_convention(table.target if table else target, root, requested=requested)
@@ -430,7 +430,7 @@ def _due_in_folder(
     inputs."""
     base = root / folder
     inside = project.inside(folder, tables, root)
-    yield from (of_table(table, root, requested=True) for table in inside)
+    yield from (run_of_table(table, root, requested=True) for table in inside)
     files = dict.fromkeys(Target.parse(target.target).place for target in static.targets)
     covered = {os.path.realpath(root / Target.parse(table.target).place) for table in inside}
     rest = [
@@ -448,7 +448,7 @@ def _due_in_folder(
     yield from found
 
 
-def of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
+def run_of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
     """Return the run of a target that has a table in the project, with the inputs from the table, or else from its
     file."""
     if table.inputs:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import Declared, RunOptions, declared
-from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
+from tcready.resolve import PROJECT, TargetTable, from_toml, takes, to_toml
 from tcready.schema.paths import contents
 from tcready.schema.words import TcreadyError
 from tcready.target import LibraryModel, Target
@@ -43,7 +43,7 @@ def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
         data = path.read_bytes()
     except OSError as error:
         raise TcreadyError(f"{named}: {error.strerror or error}") from None
-    whole = parsed(data, named)
+    whole = parse_project(data, named)
     inner = _table(_table(whole.get("tool"), "tool", named).get("tcready"), TABLE, named)
     found = [
         _target_table(name, value, section, named, of_list=True)
@@ -74,7 +74,7 @@ def has_table(root: Path) -> bool:
     return bool(_contents(root))
 
 
-def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
+def parse_project(data: bytes, named: str = FILE) -> Mapping[str, Any]:
     """Parse a pyproject.toml, or the file `named`. Raises TcreadyError if it is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -122,7 +122,7 @@ def _contents(root: Path) -> Mapping[str, Any]:
         b"tcready" not in data and b"\0" not in data
     ):  # spares the parser for every project that says nothing here
         return {}
-    return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
+    return _table(_table(parse_project(data).get("tool"), "tool").get("tcready"), TABLE)
 
 
 def _table(value: Any, where: str, named: str = FILE) -> Mapping[str, Any]:
@@ -180,4 +180,4 @@ def _read(
 
 
 def _refusal(where: str, key: str, given: Any, expected: str, named: str = FILE) -> TcreadyError:
-    return TcreadyError(f"{named}: [{where}] {key} = {written(given)}: it takes {expected}")
+    return TcreadyError(f"{named}: [{where}] {key} = {to_toml(given)}: it takes {expected}")

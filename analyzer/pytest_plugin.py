@@ -91,7 +91,7 @@ def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]
         """
         __tracebackhide__ = True
         given = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
-        _refuse_ambiguous(module, given)
+        _reject_ambiguous(module, given)
         options = _checked({**marked, **given})
         calls = list(options.also)
         if args or kwargs or not calls:
@@ -105,7 +105,7 @@ def _fail(text: str) -> NoReturn:
     pytest.fail(f"{NAME}: {text}", pytrace=False)
 
 
-def _refuse_ambiguous(module: Any, given: Iterable[str]) -> None:
+def _reject_ambiguous(module: Any, given: Iterable[str]) -> None:
     """Reject a keyword that both the module and the fixture take: it must not silently go to one of them."""
     try:
         parameters = inspect.signature(getattr(module, "forward", module)).parameters

@@ -362,7 +362,7 @@ def shown(settings: Settings, values: Sequence[type]) -> str:
     ]
     in_table = {each.field: each for each in declared(RunOptions) if each.option.table}
     for table in settings.tables or ():
-        rows.append((f"targets.{table.name}.target", written(table.target), PROJECT))
+        rows.append((f"targets.{table.name}.target", to_toml(table.target), PROJECT))
         rows += [
             (f"targets.{table.name}.{each.name}", _written(each.option, table.values[name]), PROJECT)
             for name, each in in_table.items()
@@ -382,21 +382,21 @@ def _written(option: Option, value: Any) -> str:
     if value is None:
         return "not set"
     if option.kind in ("globs", "weights"):
-        return written(dict(value))
+        return to_toml(dict(value))
     if option.kind == "command":
-        return written(shlex.join(value)) if value else "not set"
+        return to_toml(shlex.join(value)) if value else "not set"
     if option.kind == "version":
-        return written(".".join(map(str, value)))
-    return written(value)
+        return to_toml(".".join(map(str, value)))
+    return to_toml(value)
 
 
-def written(value: Any) -> str:
+def to_toml(value: Any) -> str:
     """Return a value in TOML, on one line."""
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{json.dumps(key)} = {written(item)}" for key, item in value.items())
+        inside = ", ".join(f"{json.dumps(key)} = {to_toml(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(to_toml, value))}]"
     if isinstance(value, (str, bool, int)):
         return json.dumps(value, ensure_ascii=False)
     return f"{value:g}" if isinstance(value, float) else str(value)  # seconds and GB

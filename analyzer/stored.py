@@ -21,7 +21,7 @@ EMBEDDED = "tcready-report"
 """The id of the script element that holds a page's report."""
 
 
-def parsed(text: str, named: str) -> Report | Observation:
+def parse_report(text: str, named: str) -> Report | Observation:
     """Parse a JSON report, an HTML page of one, or a result of the standalone worker.
 
     Raises TcreadyError, with `named`, if it is none of these or was written by a newer tcready.
@@ -41,7 +41,7 @@ def parsed(text: str, named: str) -> Report | Observation:
 
 
 def value_of(data: Any, named: str) -> Report | Observation:
-    """Return the value in plain JSON data; raises as `parsed` does."""
+    """Return the value in plain JSON data; raises as `parse_report` does."""
     kind: type[Report] | type[Observation] | None = None
     if isinstance(data, dict):
         version = data.get("schema_version")

@@ -25,7 +25,7 @@ LIGHTNING = "lightning"
 """Prefix of a LightningModule of the user's own: `lightning:model.py::LitModel`."""
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """Quote a word for a shell, in double quotes if it contains single ones: `"timm.create_model('resnet18')"`;
     several lines in the form of bash, zsh and ksh, on one line: `$'import os\\nmodel = ...'`."""
     if "\n" in word or "\r" in word or "\t" in word:

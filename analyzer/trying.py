@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.applying import Changed as ChangedFile
-from tcready.edits import applied, between
+from tcready.edits import apply_edits, between
 from tcready.refactor.changed import Changed, LineMap, changed
-from tcready.refactor.disable import disabled
-from tcready.refactor.fake_kernel import LACKS, registered
-from tcready.refactor.judgement import Judgement, compiled_again, spoiled, written_at
-from tcready.refactor.judgement import judged as judgement_of
-from tcready.refactor.style import tidied
+from tcready.refactor.disable import disable_function
+from tcready.refactor.fake_kernel import LACKS, register_fake_kernel
+from tcready.refactor.judgement import Judgement, compiled_again, why_spoiled, written_at
+from tcready.refactor.judgement import judge_trial as judgement_of
+from tcready.refactor.style import tidy
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
@@ -142,8 +142,8 @@ class Files:
         texts = dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            made = applied(self.text(path), [edit for edit in edits if edit.path == shown])
-            texts[path] = tidied(self.before(path), made)
+            made = apply_edits(self.text(path), [edit for edit in edits if edit.path == shown])
+            texts[path] = tidy(self.before(path), made)
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:
@@ -166,7 +166,7 @@ def counted(items: Sized, noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def what_of(change: FixChange) -> tuple[object, ...]:
+def identity_of(change: FixChange) -> tuple[object, ...]:
     """Return what identifies a change, even if it moved: a setting is the same wherever it is needed."""
     if names_of(change) and not change.edits:
         return names_of(change)
@@ -178,7 +178,7 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
     found: dict[object, Candidate] = {}
     for each in candidates:
         change = each.change
-        if what_of(change) not in tried:
+        if identity_of(change) not in tried:
             place = (change.path, change.line, bool(change.settings))
             found.setdefault(place if change.edits else names_of(change) or place, each)
     alone = {key: c for key, c in found.items() if c.change.edits or len(c.change.settings) < 2}
@@ -213,7 +213,7 @@ def _without_setting(how: str, name: str) -> str:
     return how
 
 
-def named(change: FixChange) -> str:
+def describe(change: FixChange) -> str:
     """Describe the change that is tried, in a few words."""
     return f"{change.path}:{change.line} {', '.join(names_of(change)) or change.rule or ''}".strip()
 
@@ -326,7 +326,9 @@ class Work:
 
     def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
         """Return refuted changes without those that may pass together with others."""
-        return [each for each in refused if not each.settings and what_of(each) not in self.refuted_elsewhere]
+        return [
+            each for each in refused if not each.settings and identity_of(each) not in self.refuted_elsewhere
+        ]
 
     def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
         """Return True if a set of settings may do more than each of them: only if Dynamo still breaks with each
@@ -341,7 +343,7 @@ class Work:
         change."""
         for each in self.operators:
             if LACKS in each.lacks and (each.path, each.line) == (shown, before):
-                yield from registered(shown, now, line, each)
+                yield from register_fake_kernel(shown, now, line, each)
 
     def fake_kernels(self, number: int) -> list[Candidate]:
         """Return the missing fake kernels of all operators as one change, best first: compiled code raises at
@@ -360,14 +362,14 @@ class Work:
                 line = each.line + text.count("\n") - self.files.text(str(path)).count("\n")
                 found = [
                     p
-                    for p in registered(each.path, source.of_text(path, text), line, each)
+                    for p in register_fake_kernel(each.path, source.of_text(path, text), line, each)
                     if isinstance(p, Proposal)
                 ]
                 if not found:
                     return made
                 chosen = found[min(way, len(found) - 1)]
                 first = first or (each, chosen)
-                texts[str(path)] = applied(text, chosen.edits)
+                texts[str(path)] = apply_edits(text, chosen.edits)
             for name, text in texts.items():
                 edits += between(self._shown(name), self.files.text(name), text)
             if first is None or any(texts == other.sources for other in made):
@@ -438,7 +440,7 @@ class Work:
     def disabled_functions(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
         """Return the functions around breaks without another fix, each excluded from compilation."""
         for shown, line, path, here in self._places(sites):
-            way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
+            way = disable_function(shown, source.of_text(path, self.files.text(str(path))), line)
             if isinstance(way, Proposal):
                 before = self.files.original_line(str(path), line)
                 ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
@@ -479,7 +481,7 @@ class Work:
         `offered` are settings that may be needed in addition.
         """
         result, request, gone = self.tried(
-            [(named(c.change), c.sources, names_of(c.change)) for c in candidates], settings
+            [(describe(c.change), c.sources, names_of(c.change)) for c in candidates], settings
         )
         if result.failure is not None:
             return [], [], before, result.failure
@@ -497,7 +499,7 @@ class Work:
                 if trial.difference is None and change.state == "refuted":
                     short.append((candidate, trial))
                     if trial.not_lasting is None:
-                        self.refuted_elsewhere.add(what_of(change))
+                        self.refuted_elsewhere.add(identity_of(change))
             elif any((other.change.path, other.change.line) == place for other in accepted):
                 continue  # the break has a cure already
             else:
@@ -552,7 +554,12 @@ class Work:
                 chosen.append(each)
             rest = [each.change for each in chosen[len(accepted) :]]
             what = frozenset(
-                (*map(what_of, rest), *names, *settings, *map(what_of, (each.change for each in accepted)))
+                (
+                    *map(identity_of, rest),
+                    *names,
+                    *settings,
+                    *map(identity_of, (each.change for each in accepted)),
+                )
             )
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
@@ -567,7 +574,7 @@ class Work:
                 unsafe="; ".join(reasons) or None,
             )
             self.announce(
-                f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
+                f"{describe(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
             )
             # without the settings that are offered first: nobody is to set what is not needed
             more = [(), names] if names and len(chosen) > 1 else [names]  # one change alone was tried already
@@ -580,7 +587,7 @@ class Work:
                 for added in more
             ]
             result, request, gone = self.tried(
-                [(f"{named(each)}, jointly", sources, each.settings) for each in wholes], settings
+                [(f"{describe(each)}, jointly", sources, each.settings) for each in wholes], settings
             )
             if result.failure is not None:
                 return None
@@ -633,9 +640,9 @@ class Work:
         found = found[:ALTERNATIVES]
         if not found:
             return None, refused, None
-        self.announce(f"{named(change)}: tried with {counted(found, 'change')} for what breaks behind it")
+        self.announce(f"{describe(change)}: tried with {counted(found, 'change')} for what breaks behind it")
         result, request, gone = self.tried(
-            [(f"{named(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
+            [(f"{describe(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
             settings,
         )
         for each, made, own in zip(found, result.trials, gone, strict=False):
@@ -744,7 +751,7 @@ class Work:
         """Return True if a trial shows no less than a run with more settings."""
         loses = trial.not_lasting or (trial.holding_back and not self.wanted.unsafe)
         more = compiled_again(trial.observation) > compiled_again(seen)
-        return not loses and not more and spoiled(seen, trial) is None
+        return not loses and not more and why_spoiled(seen, trial) is None
 
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]

@@ -44,7 +44,7 @@ def plain(text: str) -> list[Line]:
     return [(Piece("", line),) for line in lines]
 
 
-def coloured(text: str) -> list[Line]:
+def tokenize_lines(text: str) -> list[Line]:
     """Return the same lines with the kinds of words from pygments; plain if it does not see the same lines."""
     from pygments.lexers.python import PythonLexer
     from pygments.token import Comment, Keyword, Name, Number, Operator, String
@@ -96,7 +96,7 @@ def snippet(lines: Sequence[Line], first: tuple[int, int], last: tuple[int, int]
 
 def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, int]) -> SnippetLine:
     if not first[0] <= number <= last[0]:
-        return SnippetLine(number, shortened(line, LONG_LINE), (), (), False)
+        return SnippetLine(number, shorten(line, LONG_LINE), (), (), False)
     text = _text(line)
     begin = first[1] - 1 if number == first[0] else len(text) - len(text.lstrip())
     end = last[1] - 1 if number == last[0] else len(text)
@@ -109,13 +109,13 @@ def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, in
     return SnippetLine(
         number,
         before,
-        shortened(part(line, begin, end), LONG_LINE),
-        shortened(after, LONG_LINE // 2),
+        shorten(part(line, begin, end), LONG_LINE),
+        shorten(after, LONG_LINE // 2),
         True,
     )
 
 
-def shortened(line: Line, room: int) -> Line:
+def shorten(line: Line, room: int) -> Line:
     """Return at most `room` characters of it, with an ellipsis if it is longer."""
     return line if length(line) <= room else (*part(line, 0, room), Piece("", "…"))
 

@@ -9,7 +9,7 @@ from tcready.reports.compared_text import (
     BENCH_STATE,
     bench_verdict,
     by_how_much,
-    counted,
+    count_changes,
     verdict,
     what,
     where,
@@ -27,7 +27,8 @@ def render(comparison: Comparison) -> str:
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield "### tcready: what changed"
     yield ""
-    yield f"{code(file_name(comparison.before))} → {code(file_name(comparison.after))}: {plain(counted(comparison))}."
+    names = f"{code(file_name(comparison.before))} → {code(file_name(comparison.after))}"
+    yield f"{names}: {plain(count_changes(comparison))}."
     for kind, title in (("new", "New"), ("fixed", "Fixed")):
         rows = [change for change in comparison.findings if change.kind == kind]
         if rows:

@@ -33,7 +33,7 @@ def render(comparison: Comparison) -> str:
     return "".join(f"{visible(line)}\n" for line in _lines(comparison))
 
 
-def counted(comparison: Comparison) -> str:
+def count_changes(comparison: Comparison) -> str:
     """Format `1 new, 2 fixed, 0 moved, 3 unchanged findings`."""
     counts = Counter(change.kind for change in comparison.findings)
     rest = f", {counts['not_compared']} not compared" if counts["not_compared"] else ""
@@ -110,7 +110,7 @@ def _bench(bench: BenchChange) -> Iterator[str]:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    yield f"{comparison.before} -> {comparison.after}: {counted(comparison)}"
+    yield f"{comparison.before} -> {comparison.after}: {count_changes(comparison)}"
     for kind, title in _TITLES.items():
         for change in comparison.findings:
             if change.kind == kind:

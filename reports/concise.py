@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcready.reports.view import code_of, listed, visible
+from tcready.reports.view import code_of, findings_to_list, visible
 from tcready.schema.fingerprints import short_names
 from tcready.schema.report import Report
 
@@ -14,5 +14,5 @@ def render(report: Report, *, third_party: bool = False) -> str:
     return "".join(
         f"{visible(finding.path)}:{finding.line}:{finding.column}: {visible(code_of(finding))} {finding.level} "
         f"{visible(finding.message)} ({finding.status.replace('_', ' ')}) {visible(names[finding.fingerprint])}\n"
-        for finding in listed(report, third_party)
+        for finding in findings_to_list(report, third_party)
     )

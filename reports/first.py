@@ -13,14 +13,14 @@ from tcready.reports.view import (
     number,
     percent,
     region_word,
-    shortened,
+    shorten,
     which_calls,
 )
 from tcready.schema.frozen import dataclass
 from tcready.schema.observation import holds_for
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.target import LibraryModel
 
@@ -46,10 +46,10 @@ def verdict_words(target: TargetReport) -> str:
     if target.verdict == "unknown" or cover is None or failed:
         return ""
     whole = "captured whole" if cover.ops_captured == cover.ops_total else "no break"
-    troubles = ", ".join(Troubles.of(target.observation).words()) or whole
+    troubles = ", ".join(CaptureFailures.of(target.observation).words()) or whole
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
-    if Troubles.of(target.observation).recompiling:
+    if CaptureFailures.of(target.observation).recompiling:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     limits = holds_for(target.observation)
@@ -75,10 +75,10 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield Step("find out why compiled code gives a different result")
     elif trained is not None and trained.failed:
         yield Step(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
-    compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
+    compiling = _by_bench(target) or _by_plan(target) or _undecided_step(target) or _by_region(target)
     if compiling is not None:
         yield compiling
-    mending = _mending(target, report, names)
+    mending = _fix_step(target, report, names)
     if mending is not None:
         yield mending
     trace = target.observation.trace
@@ -90,7 +90,7 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
     """The failed stage, if it failed for a reason unrelated to compiling: until it passes, nothing else is known."""
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
-            why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
+            why = shorten(first_line(stage.detail)) if stage.detail else "it failed"
             made = "; say how it is made: --model 'module.Net(...)' in its place, or get_init_inputs() in its file"
             # known already, or the message names the option that is to blame
             known = report.in_process or _is_named_model(target) or "--" in why
@@ -145,7 +145,7 @@ def _by_plan(target: TargetReport) -> Step | None:
     )
 
 
-def _undecided(target: TargetReport) -> Step | None:
+def _undecided_step(target: TargetReport) -> Step | None:
     """Return what to do after a bench without an answer."""
     bench = target.observation.bench
     if bench is None or bench.recommended is not None:
@@ -153,7 +153,7 @@ def _undecided(target: TargetReport) -> Step | None:
     if bench.verdict == "not_run" and bench.cut:
         return Step("nothing was measured within the budget: repeat it with more time (--budget SECONDS)")
     if bench.verdict == "not_run":
-        return Step(f"get the bench to measure: {shortened(first_line(bench.reason))}")
+        return Step(f"get the bench to measure: {shorten(first_line(bench.reason))}")
     how = "with more time (--budget SECONDS)" if bench.cut else "on a quiet machine"
     return Step(f"the bench did not decide whether compiling pays: repeat it {how}")
 
@@ -186,7 +186,7 @@ def _holds(region: Region) -> str:
     return f": {', '.join(shares)}" if shares else ""
 
 
-def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
+def _fix_step(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
     """Fix the rule with the findings that cost most in the run; without a run, the most severe and most certain one."""
     if target.verdict == "ready":
         return None
@@ -207,7 +207,7 @@ def _shown_elsewhere(finding: Finding, target: str) -> bool:
     return bool(shown) and target not in shown
 
 
-def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
+def steps_for_source(report: Report, names: Mapping[str, str]) -> Step | None:
     """Return what to fix first in sources with several targets, if none was run."""
     group = _most_urgent(report.findings)
     return _step(group, names, "") if group else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcready.reports.paths import outside, without_absolute_paths
-from tcready.reports.view import code_of, heaviest_first, listed
+from tcready.reports.view import code_of, findings_to_list, heaviest_first
 from tcready.schema.report import Report
 from tcready.schema.static import Finding
 from tcready.schema.words import Level
@@ -32,7 +32,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     elsewhere = outside(report)
     lines += [
         _command(finding, finding.origin == "own" and finding.path not in elsewhere)
-        for finding in heaviest_first(listed(shown, third_party))
+        for finding in heaviest_first(findings_to_list(shown, third_party))
     ]
     return "".join(f"{line}\n" for line in lines)
 

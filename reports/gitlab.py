@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from tcready.reports.paths import outside, without_absolute_paths
-from tcready.reports.view import code_of, listed, visible
+from tcready.reports.view import code_of, findings_to_list, visible
 from tcready.schema.report import Report
 from tcready.schema.words import Level
 
@@ -22,7 +22,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown, elsewhere = without_absolute_paths(report), outside(report)
     times: Counter[str] = Counter()
     entries = []
-    for finding in listed(shown, third_party):
+    for finding in findings_to_list(shown, third_party):
         if finding.path in elsewhere:
             continue
         times[finding.fingerprint] += 1

@@ -153,7 +153,7 @@ def _gb_link(gb_id: str) -> str:
 
 def _prose(text: str) -> Markup:
     """Return escaped, reflowed text in which the parts between backticks are code."""
-    parts = re.split(r"`([^`\n]+)`", view.visible(view.reflowed(text), keep="\n\t"))
+    parts = re.split(r"`([^`\n]+)`", view.visible(view.reflow(text), keep="\n\t"))
     marked = Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence
+from tcready.reports.view import VERDICT_WORD, code_of, findings_to_list, ladder, static_evidence
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 
@@ -22,7 +22,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown = without_absolute_paths(report)
     root = ET.Element("testsuites", name=shown.tool.name)
     files: dict[str, list[Finding]] = {source.path: [] for source in shown.sources}
-    for finding in listed(shown, third_party):
+    for finding in findings_to_list(shown, third_party):
         files.setdefault(finding.path, []).append(finding)
     for path, findings in sorted(files.items()):
         if findings or not shown.targets:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tcready.reports.cells import cell_len, chop_cells
-from tcready.reports.first import Step, of_the_source, steps
+from tcready.reports.first import Step, steps, steps_for_source
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
 from tcready.reports.trace_view import (
@@ -62,14 +62,14 @@ from tcready.reports.view import (
     plan_reason,
     plan_title,
     proof_words,
-    reflowed,
+    reflow,
     region_word,
     rules_by_code,
     run_evidence,
     shape_cells,
     shape_rows,
     shape_sentence,
-    shortened,
+    shorten,
     skip_sentence,
     static_evidence,
     status_counts,
@@ -89,7 +89,7 @@ from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, RuleText
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
@@ -334,8 +334,8 @@ class LongText:
         )
 
     def advice(self, rule: RuleText) -> None:
-        self.field("why", reflowed(rule.why))
-        self.field("use instead", reflowed(rule.instead), style="green")
+        self.field("why", reflow(rule.why))
+        self.field("use instead", reflow(rule.instead), style="green")
 
     def field(self, label: str, body: str, style: str = "") -> None:
         self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style, prose=True)
@@ -526,7 +526,7 @@ class LongText:
 
     def troubles(self, target: TargetReport) -> None:
         """Write break sites, each with the frames it had skipped, then frames skipped for another reason."""
-        found = Troubles.of(target.observation)
+        found = CaptureFailures.of(target.observation)
         events = sum(item.hits for item in found.breaks)
         above = target.dominator
         self.row(
@@ -628,7 +628,7 @@ class LongText:
                 lead, name = "    ", ""
             self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
             if row.note:
-                self.wrapped("      ", shortened(row.note), style="dim" if row.sound else "red")
+                self.wrapped("      ", shorten(row.note), style="dim" if row.sound else "red")
         self.line()
 
     def regions(self, target: TargetReport) -> None:
@@ -755,7 +755,7 @@ class LongText:
         else:
             for target in read:
                 self.summary(target, with_steps=len(targets) == 1)
-        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
+        if len(read) == len(targets) != 1 and (step := steps_for_source(self.given, self.names)):
             self.step("FIRST   ", step)
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:

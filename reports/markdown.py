@@ -38,11 +38,11 @@ from tcready.reports.view import (
     beside_the_plan,
     code_of,
     cost_sentence,
+    findings_to_list,
     further_lines,
     keys_sentence,
     ladder,
     level_counts,
-    listed,
     narrowed_sentence,
     percent,
     placement_rows,
@@ -52,7 +52,7 @@ from tcready.reports.view import (
     sentence,
     shape_cells,
     shape_rows,
-    shortened,
+    shorten,
     types_sentence,
     visible,
 )
@@ -76,7 +76,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
 def render(report: Report, *, third_party: bool = False) -> str:
     """Return the comment. Findings in installed packages are counted, and listed only with `third_party`."""
     shown = without_absolute_paths(report)
-    own = listed(shown, third_party)
+    own = findings_to_list(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if target.was_run]
     verdicts = _sweep(shown.sweep) if shown.sweep is not None else [_verdict(target) for target in ran]
@@ -176,7 +176,7 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
         ]
         for row in placement_rows(plan):
             name = f"**{row.name}**" if row.recommended else row.name
-            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shortened(row.note))} |")
+            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shorten(row.note))} |")
         folded.append("\n".join(rows))
     for what, placement in beside_the_plan(plan):
         folded += [plain(f"{sentence(what)}: {placement_sentence(placement)}."), _block(placement.code)]

@@ -20,7 +20,7 @@ from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, covers
 from tcready.schema.run import BreakSite, LineSet
 from tcready.schema.static import Finding, RuleText
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import LEVELS, OF_THE_MODEL
 
 MANY_MODULES = 300
@@ -166,7 +166,7 @@ class TargetView:
     ladder: tuple[Stage, ...]
     time: str
     """How the time of the run was spent; empty if unknown."""
-    troubles: Troubles
+    troubles: CaptureFailures
     explain: str | None
     disagrees: bool
     pictures: tuple[Picture, ...]
@@ -319,7 +319,7 @@ def page(report: Report, editor: Editor | None = None) -> Page:
     own_files = own_paths(report)
     lines = {source.path: code.plain(source.text) for source in report.sources}
     if sum(len(lines[path]) for path in own_files) <= MANY_COLOURED:
-        lines |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
+        lines |= {s.path: code.tokenize_lines(s.text) for s in report.sources if s.path in own_files}
     hints = _hints(report.targets)
     views = _findings(report, lines, hints)
     own = [item for item in views if item.finding.origin == "own"]
@@ -374,7 +374,7 @@ def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
     several = len({(view.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
     for target in targets:
         for site in target.break_sites:
-            for hint in dict.fromkeys(map(view.reflowed, site.hints)):
+            for hint in dict.fromkeys(map(view.reflow, site.hints)):
                 found = places.setdefault(hint, {}).setdefault((site.path, site.line), [])
                 name = _named_run(target, site, targets) if several else ""
                 if name and name not in found:
@@ -414,9 +414,7 @@ def _breaks(
             events=", ".join(
                 view.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
             ),
-            hints=tuple(
-                dict.fromkeys(hints[view.reflowed(hint)] for _, site in sites for hint in site.hints)
-            ),
+            hints=tuple(dict.fromkeys(hints[view.reflow(hint)] for _, site in sites for hint in site.hints)),
         )
         for sites in alike.values()
     )
@@ -496,7 +494,7 @@ def _action(items: Sequence[FindingView]) -> ActionView:
 
 def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) -> TargetView:
     seen = target.observation
-    troubles = Troubles.of(seen)
+    troubles = CaptureFailures.of(seen)
     tree, left = _tree(seen.modules)
     clock = target.coverage.clock if target.coverage else None
     return TargetView(

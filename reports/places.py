@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
+from tcready.schema.cells import Cell, CellPlace, move_paths, path_in, place_in
 from tcready.schema.report import Report
 from tcready.schema.static import SourceText
 from tcready.schema.words import lines_of
@@ -25,7 +25,7 @@ def by_cell(report: Report) -> Report:
         return (path_in(path, place), place.line) if place else None
 
     sources = tuple(part for source in report.sources for part in _parted(source))
-    return dataclasses.replace(moved(report, within), sources=sources)
+    return dataclasses.replace(move_paths(report, within), sources=sources)
 
 
 def by_file_line(report: Report) -> Report:
@@ -36,7 +36,7 @@ def by_file_line(report: Report) -> Report:
         place = place_in(cells.get(path, ()), line)
         return (path, place.file_line) if place else None
 
-    return moved(report, in_file) if cells else report
+    return move_paths(report, in_file) if cells else report
 
 
 def _cells(report: Report) -> dict[str, tuple[Cell, ...]]:

@@ -7,7 +7,14 @@ from collections.abc import Collection
 from typing import Any
 
 from tcready.reports.paths import in_address, outside, without_absolute_paths
-from tcready.reports.view import EFFECT_WORD, advice_on, heaviest_first, listed, reflowed, rules_by_code
+from tcready.reports.view import (
+    EFFECT_WORD,
+    advice_on,
+    findings_to_list,
+    heaviest_first,
+    reflow,
+    rules_by_code,
+)
 from tcready.schema.edit import Edit
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText
@@ -27,7 +34,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     """
     shown, elsewhere = without_absolute_paths(report), outside(report)
     known = rules_by_code(shown)
-    found = listed(shown, third_party)
+    found = findings_to_list(shown, third_party)
     results = heaviest_first(found)[:SHOWN]
     ids = sorted({code_of_rule(finding) for finding in results})
     index = {code: position for position, code in enumerate(ids)}
@@ -74,7 +81,7 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
             "help": {"text": summary},
             "properties": {"tags": ["torch.compile", effect]},
         }
-    why, instead = reflowed(rule.why), reflowed(rule.instead)
+    why, instead = reflow(rule.why), reflow(rule.instead)
     return {
         "id": code,
         "name": rule.name.title().replace("-", ""),

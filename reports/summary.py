@@ -15,7 +15,7 @@ SHOWN = 20
 def render(report: Report) -> str:
     """Return verdict, coverage and plan of each target, then the findings in own code, the most severe first."""
     shown = by_cell(without_absolute_paths(report))
-    own = view.heaviest_first(view.listed(shown, third_party=False))
+    own = view.heaviest_first(view.findings_to_list(shown, third_party=False))
     return (
         environment()
         .get_template("summary.html.jinja")

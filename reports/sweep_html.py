@@ -17,7 +17,7 @@ from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.sweep import Sweep, SweptModel, SweptSite
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 
 SHOWN_MODELS = 12
 """Number of models named with a site, before the rest is folded."""
@@ -152,7 +152,7 @@ def _lines(targets: list[TargetReport]) -> dict[str, set[tuple[int, int]]]:
     for target in targets:
         for each in target.observation.executed:
             found[each.path].update(each.ranges)
-        troubles = Troubles.of(target.observation)
+        troubles = CaptureFailures.of(target.observation)
         for item in troubles.breaks:
             found[item.first.path].add((item.first.line, item.first.line))
         for frame in troubles.frames:

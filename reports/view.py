@@ -16,7 +16,7 @@ from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage, device_kind
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, FindingTarget, RuleText
-from tcready.schema.troubles import Break, Troubles
+from tcready.schema.troubles import Break, CaptureFailures
 from tcready.schema.words import (
     LEVELS,
     PLACEMENT_WORDS,
@@ -30,7 +30,7 @@ from tcready.schema.words import (
     lines_of,
 )
 from tcready.schema.words import visible as visible
-from tcready.target import NOTEBOOK, Target, quoted
+from tcready.target import NOTEBOOK, Target, quote
 
 if TYPE_CHECKING:
     from tcready.schema.fix import Proof
@@ -158,7 +158,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
 
 
-def reflowed(text: str) -> str:
+def reflow(text: str) -> str:
     """Return prose without the line ends of its docstring: paragraphs and list items keep theirs."""
     lines: list[str] = []
     for line in map(str.rstrip, lines_of(text.strip())):
@@ -215,7 +215,7 @@ def fix_words(fix: Fix) -> str:
     return f"{'safe by construction' if fix.safe else 'read it first'}; {proof}"
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the beginning of a long text; the page and the JSON have all of it."""
     return text if len(text) <= _MANY_CHARACTERS else f"{text[:_MANY_CHARACTERS].rstrip()} ..."
 
@@ -297,11 +297,11 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     words = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
     if seen.brought_from:  # its machine is not this one
         command = (
-            f"python worker.pyz --target {' '.join(map(quoted, words))} --plan -o {quoted(seen.brought_from)}"
+            f"python worker.pyz --target {' '.join(map(quote, words))} --plan -o {quote(seen.brought_from)}"
         )
         behind = ", and give that file with `--observation` again: it compiles each of these regions alone."
         return "To prove what is predicted, where it was run call", command, behind
-    command = f"tcready check {' '.join(map(quoted, words))} --run --plan"
+    command = f"tcready check {' '.join(map(quote, words))} --run --plan"
     # an older tcready did not write down what was asked
     inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""
     lines = any(region.kind == "lines" for region in target.regions)
@@ -452,7 +452,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=key)
 
 
-def listed(report: Report, third_party: bool) -> list[Finding]:
+def findings_to_list(report: Report, third_party: bool) -> list[Finding]:
     """Return the findings that a format lists one by one, by place: those in installed packages only on request."""
     return in_order(f for f in report.findings if third_party or f.origin == "own")
 
@@ -627,7 +627,7 @@ def explain_sentence(target: TargetReport) -> str | None:
     explained = target.observation.explain
     if explained is None:
         return None
-    troubles = Troubles.of(target.observation)
+    troubles = CaptureFailures.of(target.observation)
     events = sum(item.hits for item in troubles.breaks)
     caused = troubles.skipped_by_breaks
     other = "other skipped frame" if caused else "skipped frame"
@@ -646,7 +646,7 @@ def explain_disagrees(target: TargetReport) -> bool:
     explained = target.observation.explain
     if explained is None:
         return False
-    troubles = Troubles.of(target.observation)
+    troubles = CaptureFailures.of(target.observation)
     return explained.graph_break_count != len(troubles.breaks) or (
         not troubles.breaks and bool(troubles.frames)
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._cond import SHORT, as_cond, cond_of_expression, where_python
+from tcready.rules._cond import SHORT, cond_of_expression, cond_of_statement, where_python
 from tcready.rules._conditions import (
     MIXED,
     NO_DEVICE,
@@ -124,7 +124,7 @@ def choosing_statement(place: Located) -> Ways:
     except Refused as reason:
         yield Declined(str(reason))
     condition = as_tensor(place, name, tensors)
-    yield from as_cond(place, branch, name, imports, python, condition, in_python(tensors))
+    yield from cond_of_statement(place, branch, name, imports, python, condition, in_python(tensors))
 
 
 def _as_where(

@@ -32,7 +32,7 @@ SYSTEM_QUERY = "A graph cannot query the system. Do that outside, and pass the r
 MISSED = "it is stored in a container or passed on, and compiled calls would be missing there"
 
 
-def timed(place: Located) -> Ways:
+def exclude_timing(place: Located) -> Ways:
     """Put `start = time.time()`, if it is only printed, logged or stored, with everything computed from it, below
     `if not is_compiling():`."""
     known = place.source.derive(_names)

@@ -140,7 +140,7 @@ def cond_of_expression(
     )
 
 
-def as_cond(
+def cond_of_statement(
     place: Located,
     branch: cst.If,
     torch: str,

@@ -112,7 +112,7 @@ def is_of_python(tree: Tree) -> bool:
     return not tree.of_tensor if isinstance(tree, Leaf) else all(map(is_of_python, tree.parts))
 
 
-def apart(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
+def split_by_python(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
     """Split a test into the part that Python decides first, and the tensors' part; None if they are mixed with `or`.
 
     A Python operand after one of tensors is then evaluated first: it must not call anything.
@@ -502,7 +502,7 @@ def split_test(place: Located, test: cst.BaseExpression) -> SplitTest | Declined
     torch = torch_name(place)
     if torch is None:
         return NO_TORCH
-    parts = apart(tree_of(place, test))
+    parts = split_by_python(tree_of(place, test))
     if parts is None:
         return Declined(MIXED)
     why = overridable(place, parts[1]) or given_otherwise(place, parts[1])

@@ -13,7 +13,6 @@ from tcready.rules._conditions import (
     MIXED,
     Joined,
     Tree,
-    apart,
     as_tensor,
     in_python,
     is_of_python,
@@ -21,6 +20,7 @@ from tcready.rules._conditions import (
     opposite,
     overridable,
     owner_of,
+    split_by_python,
     tree_of,
 )
 from tcready.rules._operators import raising_operator
@@ -37,7 +37,7 @@ CAUGHT_THERE = "a `try` in this file catches it where the function is called, bu
 LATER = "on a GPU it is raised later than in eager code"
 
 
-def raising(place: Located) -> Ways:
+def rewrite_raise(place: Located) -> Ways:
     """Rewrite `if t: raise E(...)` as an assertion of the opposite."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
@@ -111,7 +111,7 @@ def raising(place: Located) -> Ways:
         )
 
 
-def asserting(place: Located) -> Ways:
+def rewrite_assert(place: Located) -> Ways:
     """Rewrite an `assert` that Dynamo does not put into the graph as one that it does."""
     found = owner_of(place)
     if not isinstance(found, cst.Assert):
@@ -193,7 +193,7 @@ def _required(
             found += made
         return found
     # `p or t`: where Python's part is false, the tensors' must be true
-    parts = apart(opposite(tree))
+    parts = split_by_python(opposite(tree))
     if parts is None or parts[0] is None:
         return None
     return [cst.If(test=parts[0], body=cst.IndentedBlock(body=of_tensor(opposite(parts[1]))))]

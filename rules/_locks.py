@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text, values_given
+from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported_names, text, values_given
 from tcready.static.concrete import is_module
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -24,13 +24,13 @@ WRITES = "what the lock guards is written to there: compiled code does that when
 def is_lock(place: Located) -> bool:
     """Return True if a `with` enters a lock created in the file: in `__init__`, or at its top level."""
     made = [*_values(place)]
-    known = imported(place.source.tree.body)
+    known = imported_names(place.source.tree.body)
     return bool(made) and all(
         isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made
     )
 
 
-def unlocked(place: Located) -> Ways:
+def rewrite_lock(place: Located) -> Ways:
     """Rewrite `with self.lock:` so that only eager code enters it, if what it guards is not written to."""
     item = place.piece.parents[place.node]
     block = place.piece.parents[item]
@@ -38,7 +38,7 @@ def unlocked(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    known = imported(place.source.tree.body)
+    known = imported_names(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("the value that the lock returns is used")

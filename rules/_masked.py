@@ -35,7 +35,7 @@ NEUTRAL_OF = {"add": "0", "sub": "0", "mul": "1", "div": "1"}
 NEUTRAL = {"+": "0", "-": "0", "*": "1", "/": "1"}
 
 
-def unguarded(place: Located) -> Ways:
+def rewrite_guarded(place: Located) -> Ways:
     """Rewrite an `if` without `else` so that its statements always run, and change nothing if the test is false."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:

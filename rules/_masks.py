@@ -91,7 +91,7 @@ def masked_select(place: Located) -> Ways:
         yield BY_VALUE
 
 
-def counted(place: Located) -> Ways:
+def rewrite_count(place: Located) -> Ways:
     """Rewrite `torch.bincount(x, minlength=n)` as a `scatter_add_` into `n` places; `repeat_interleave` with its
     size."""
     node = place.node

@@ -19,7 +19,7 @@ class Mode(str, enum.Enum):
 """
 
 
-def claimed(fact: OfMember, message: str, broken: Effect) -> Claim:
+def claim_of_use(fact: OfMember, message: str, broken: Effect) -> Claim:
     """Return the claim about the use of a member; `broken` is the effect if that is a break."""
     effects: dict[str, Effect] = {DIFFERS: "wrong_result", RAISES: "compile_error"}
     return Claim(

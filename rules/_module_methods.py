@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import OF_MODULES, PURE, PURE_METHODS
-from tcready.rules._statements import full_name, imported, text
+from tcready.rules._statements import full_name, imported_names, text
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -72,7 +72,7 @@ def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bo
 
 def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
     made = ast.parse(f"({text(call.func)})", mode="eval").body
-    if _is_of_torch(full_name(made, imported(place.source.nodes))):
+    if _is_of_torch(full_name(made, imported_names(place.source.nodes))):
         return True
     if isinstance(call.func, cst.Name):
         return call.func.value in PURE
@@ -141,7 +141,7 @@ def _names(target: cst.CSTNode, name: str) -> bool:
 def _is_registered(place: Located, name: str) -> bool:
     """Return True if an attribute is a buffer, a parameter, or made by a function of torch, wherever the file
     creates it."""
-    known = imported(place.source.nodes)
+    known = imported_names(place.source.nodes)
     found: list[bool] = []
     for node in place.source.nodes:
         if isinstance(node, ast.Assign):

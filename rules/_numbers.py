@@ -585,7 +585,7 @@ def keep_tensors(place: Located) -> Ways:
         reason = uses.named(looped.value, looped) if isinstance(looped, cst.Name) else ROWS
     else:
         made = tensor_copy
-        reason = of_list(uses, node)
+        reason = why_list_needed(uses, node)
     if reason:
         yield Declined(reason)
         return
@@ -623,7 +623,7 @@ def loop_target(piece: Piece, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
+def why_list_needed(uses: Uses, node: cst.CSTNode) -> str | None:
     """Return why a list of numbers must be one; None if a tensor does as well."""
     parent = uses.piece.parents[node]
     if isinstance(parent, cst.Subscript) and parent.value is node:
@@ -649,7 +649,7 @@ def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
     for each in uses.loads(target.value):
         if uses.function_of(each) is not around:
             return f"`{target.value}` is used in a function of its own"
-        reason = of_list(uses, each)
+        reason = why_list_needed(uses, each)
         if reason:
             return reason
     return None

@@ -21,7 +21,7 @@ OTHER_KEY = (
 OTHER_ITEMS = "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
 
 
-def sorting(place: Located) -> Ways:
+def rewrite_sorted(place: Located) -> Ways:
     """Rewrite `sorted(range(n), key=lambda i: t[i].item())` as `t[:n].argsort(stable=True)`; nothing for other
     reads."""
     call = _sorted_around(place)

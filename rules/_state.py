@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import value_of, walk
 from tcready.rules._copied_modules import copied_module, is_called
-from tcready.rules._locks import is_lock, unlocked
+from tcready.rules._locks import is_lock, rewrite_lock
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
@@ -245,7 +245,7 @@ def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _below(child)
 
 
-def copied(place: Located) -> Ways:
+def rewrite_deepcopy(place: Located) -> Ways:
     """Rewrite `copy.deepcopy(t)` of a tensor."""
     node = place.node
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword is not None:
@@ -296,7 +296,7 @@ DRAWS = {
 """Functions of torch for the same distribution; `a` and `b` are the two arguments."""
 
 
-def drawn(place: Located) -> Ways:
+def rewrite_random(place: Located) -> Ways:
     """Rewrite `random.random()` as `torch.rand(())`, if a tensor does as well."""
     node = place.node
     if not isinstance(node, cst.Call):
@@ -372,7 +372,7 @@ def _is_false(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "False"
 
 
-def unvalidated(place: Located) -> Ways:
+def drop_validation(place: Located) -> Ways:
     """Rewrite `Normal(m, s, validate_args=True)` without the keyword: eager code validates the arguments anyway."""
     yield from _without(
         place,
@@ -564,7 +564,7 @@ def scope_made_here(place: Located) -> Ways:
         yield from attention_kernels(place, place.node)
         return
     if is_lock(place):
-        yield from unlocked(place)
+        yield from rewrite_lock(place)
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:

@@ -25,7 +25,7 @@ def text(node: cst.CSTNode) -> str:
         return code
 
 
-def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Return the full names of imported modules and members by the file's own names: of the imports among these
     nodes."""
     found: dict[str, str] = {}

@@ -40,7 +40,7 @@ LATER = "on a GPU it is raised later than in eager code"
 UNTIL_ONE = Declined("the items are tested only until one decides")
 
 
-def operating(place: Located) -> Ways:
+def rewrite_operators(place: Located) -> Ways:
     """Rewrite `a and b`, `a or b`, `not a` that return a value with `torch.logical_and` and similar functions."""
     if owner_of(place) is not None:
         return
@@ -93,7 +93,7 @@ def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
     )
 
 
-def deciding(place: Located) -> Ways:
+def rewrite_decisions(place: Located) -> Ways:
     """Rewrite a chain of comparisons, `any`, `all`, `in` and the order of tensors with torch."""
     node = place.node
     if owner_of(place) is not None and isinstance(node, cst.Comparison):
@@ -190,7 +190,7 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def equating(place: Located) -> Ways:
+def rewrite_equality(place: Located) -> Ways:
     """Rewrite `torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
     call = place.node
     if (
@@ -218,7 +218,7 @@ def equating(place: Located) -> Ways:
     yield Rewrite("Torch evaluates it inside the graph", (Change((call,), (bare(made),)),), unsafe, imports)
 
 
-def looping(place: Located) -> Ways:
+def rewrite_while(place: Located) -> Ways:
     """Rewrite `while t:` over local tensors as `while_loop`, in compiled code."""
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
@@ -282,7 +282,7 @@ def _inner(
     return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
 
 
-def asserting_object(place: Located) -> Ways:
+def rewrite_object_assert(place: Located) -> Ways:
     """Rewrite `assert rows` as `assert bool(rows)`: Dynamo does not make a tensor of a Python bool."""
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
@@ -297,7 +297,7 @@ def asserting_object(place: Located) -> Ways:
     )
 
 
-def checking(place: Located) -> Ways:
+def rewrite_check(place: Located) -> Ways:
     """Rewrite `torch._check_tensor_all(condition)` as an assertion inside the graph."""
     call = place.node
     line = place.statement
@@ -344,7 +344,7 @@ def checking(place: Located) -> Ways:
     )
 
 
-def counting(place: Located) -> Ways:
+def rewrite_nonzero_count(place: Located) -> Ways:
     """Rewrite the count of elements that `nonzero` selects without selecting them."""
     call = place.node
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):

@@ -4,7 +4,7 @@ from tcready.static.engine.facts import Unresolved
 from tcready.static.rule import Claim
 
 
-def used(what: str, fact: Unresolved) -> Claim:
+def claim_of_use(what: str, fact: Unresolved) -> Claim:
     """Return the claim about a use of it; `what` describes it and comes first."""
     message = f"{what} is used: Dynamo does not resolve it"
     return (

@@ -19,14 +19,14 @@ If the attribute is only returned, stored or compared with None, it is traced an
 attribute in an f-string, Dynamo reports nothing, and neither does this rule: the function runs eagerly.
 """
 
-from tcready.rules._unresolved import used
+from tcready.rules._unresolved import claim_of_use
 from tcready.static.engine.facts import Unresolved
 from tcready.static.engine.knowledge import OF_FUNCTION
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
+    return claim_of_use("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
 
 
 RULE = Rule(

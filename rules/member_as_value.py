@@ -20,7 +20,7 @@ Arithmetic, comparisons between members, f-strings, keys of a dict and `len` are
 uses that are not traced were tested with each version of torch that tcready has tables for.
 """
 
-from tcready.rules._members import KINDS, claimed
+from tcready.rules._members import KINDS, claim_of_use
 from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -33,7 +33,7 @@ def check(fact: OfMember) -> Claim | None:
     kind = "string" if fact.use.startswith("text") else "number"
     ends = {DIFFERS: "the result differs", RAISES: "tracing raises"}
     message = f"a member of an enum is used as a {kind}: {ends.get(fact.outcome, 'the graph ends here')}"
-    return claimed(fact, message, "graph_break")
+    return claim_of_use(fact, message, "graph_break")
 
 
 RULE = Rule(

@@ -19,7 +19,7 @@ same result as in eager code and are not reported. Torch 2.11 compares the numbe
 it.
 """
 
-from tcready.rules._members import KINDS, claimed
+from tcready.rules._members import KINDS, claim_of_use
 from tcready.static.engine.facts import OfMember
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -35,7 +35,7 @@ MESSAGES = {
 def check(fact: OfMember) -> Claim | None:
     if fact.use not in MESSAGES:
         return None
-    return claimed(fact, MESSAGES[fact.use], "frame_skip")
+    return claim_of_use(fact, MESSAGES[fact.use], "frame_skip")
 
 
 RULE = Rule(

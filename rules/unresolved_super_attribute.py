@@ -18,14 +18,16 @@ If the result is only returned, stored or compared with `is`, it is traced and n
 truth value is not reported either, although Dynamo treats it as true.
 """
 
-from tcready.rules._unresolved import used
+from tcready.rules._unresolved import claim_of_use
 from tcready.static.engine.facts import Unresolved
 from tcready.static.engine.knowledge import UNRESOLVED
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
+    return (
+        claim_of_use("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
+    )
 
 
 RULE = Rule(

@@ -26,7 +26,7 @@ from tcready import api, explaining, installed
 from tcready.cli.asked import settings_at
 from tcready.editor.reader import MOST_CLOSED, Document, Reader
 from tcready.editor.server import LONGEST, PAUSE, WAITED_FOR
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.static.noqa import hiding_edit
 from tcready.static.source import of_text
 
@@ -479,7 +479,7 @@ def test_a_comment_goes_where_it_hides(text: str, expected: str | None) -> None:
         assert edit is None
     else:
         assert edit is not None
-        assert applied(text + "\n", (edit,)) == expected + "\n"
+        assert apply_edits(text + "\n", (edit,)) == expected + "\n"
 
 
 def test_a_comment_behind_a_header_that_goes_on_after_a_backslash_hides(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_comment_behind_a_header_that_goes_on_after_a_backslash_hides(tmp_path
         source = of_text(path, path.read_text())
         edit = hiding_edit(source, "net.py", line, max(found.end_line, line), found.rule or "")
         assert edit is not None
-        path.write_text(applied(path.read_text(), (edit,)))
+        path.write_text(apply_edits(path.read_text(), (edit,)))
         left.discard(line)
         report = api.check([str(path)], run=False, root=tmp_path)
         assert {each.line for each in report.findings} == left

@@ -70,7 +70,7 @@ class Fitted:
     data: dict[str, Any] | None
 
 
-def fitted(answer: Answer, room: int) -> Fitted:
+def fit_answer(answer: Answer, room: int) -> Fitted:
     """Return the answer within `room` characters (of JSON), with notes on what was left out and how to get it.
 
     Sections are filled in their order. A section ends at its first piece that does not fit, and later sections get the
@@ -82,7 +82,7 @@ def fitted(answer: Answer, room: int) -> Fitted:
         if each.pieces
     ]
     head = _printable(answer.head, exact=False)
-    data = None if answer.data is None else _cleaned(answer.data, exact=False)
+    data = None if answer.data is None else _printable_values(answer.data, exact=False)
     free = room - _ENVELOPE - _size(head) - _size(data)
     if data is not None:
         free -= sum(_size(section.name) + len(": [], ") for section in requested)
@@ -157,16 +157,16 @@ def _size(value: Any) -> int:
 
 
 def _clean(piece: Piece, exact: bool) -> Piece:
-    return Piece(_printable(piece.text, exact), _cleaned(piece.data, exact))
+    return Piece(_printable(piece.text, exact), _printable_values(piece.data, exact))
 
 
-def _cleaned(value: Any, exact: bool) -> Any:
+def _printable_values(value: Any, exact: bool) -> Any:
     """Return the same value with every text made printable."""
     if isinstance(value, str):
         return _printable(value, exact)
     if isinstance(value, Mapping):
-        return {key: _cleaned(item, exact) for key, item in value.items()}
-    return [_cleaned(item, exact) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _printable_values(item, exact) for key, item in value.items()}
+    return [_printable_values(item, exact) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _printable(text: str, exact: bool) -> str:

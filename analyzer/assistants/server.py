@@ -29,9 +29,9 @@ from mcp.types import (
 )
 from mcp.types import Tool as DescribedTool
 from tcready import api
-from tcready.assistants.answer import fitted
+from tcready.assistants.answer import fit_answer
 from tcready.assistants.asked import Arguments, parse_arguments, schema_of
-from tcready.assistants.tools import Place, Tool, offered
+from tcready.assistants.tools import Place, Tool, available_tools
 from tcready.schema.progress import Progress
 from tcready.schema.words import TcreadyError, visible
 
@@ -60,7 +60,7 @@ def serve(place: Place) -> None:
 
 
 async def _serve(place: Place) -> None:
-    tools = {tool.name: tool for tool in offered(place)}
+    tools = {tool.name: tool for tool in available_tools(place)}
     one_at_a_time = anyio.CapacityLimiter(1)
     ending = threading.Event()
 
@@ -133,7 +133,7 @@ def _answer(tool: Tool, arguments: Arguments, place: Place, telling: _Telling) -
     except Exception as error:
         traceback.print_exc()
         return _wrong(f"tcready failed: {type(error).__name__}: {error} (its stderr has the traceback)")
-    found = fitted(answer, arguments.max_characters)
+    found = fit_answer(answer, arguments.max_characters)
     return CallToolResult(content=[TextContent(text=found.text)], structured_content=found.data)
 
 

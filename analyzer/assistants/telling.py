@@ -7,7 +7,7 @@ from typing import Any
 
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.reports.bench_view import IN_SHORT, answer, case_title, facts, table
-from tcready.reports.first import of_the_source, steps, verdict_words
+from tcready.reports.first import steps, steps_for_source, verdict_words
 from tcready.reports.fixes import CALL, SET, settings_code
 from tcready.reports.places import by_cell
 from tcready.reports.trace_view import mode_words
@@ -15,10 +15,10 @@ from tcready.reports.view import (
     PLACEMENT_COLUMNS,
     VERDICT_WORD,
     code_of,
+    findings_to_list,
     first_line,
     keys_sentence,
     level_counts,
-    listed,
     named_target,
     narrowed_sentence,
     number,
@@ -28,7 +28,7 @@ from tcready.reports.view import (
     proof_words,
     region_word,
     share_words,
-    shortened,
+    shorten,
     verdict_sentence,
 )
 from tcready.schema.bench import ArmBench, Bench, Figure
@@ -43,14 +43,14 @@ MANY_TARGETS = 4
 """With more targets than this, the verdicts of targets that were not run are left out: they say nothing else."""
 
 
-def of_check(report: Report, *, third_party: bool, skip: int) -> Answer:
+def render_check(report: Report, *, third_party: bool, skip: int) -> Answer:
     """Return verdicts, next steps, and the findings from number `skip` on, notes last.
 
     Findings in installed packages are only counted unless `third_party`.
     """
     shown = by_cell(report)
     names = short_names(finding.fingerprint for finding in shown.findings)
-    every = listed(shown, third_party)
+    every = findings_to_list(shown, third_party)
     found = [*(f for f in every if f.level != "note"), *(f for f in every if f.level == "note")]
     others = [f for f in shown.findings if f.origin == "third_party"]
     counts = level_counts(found) or "no findings"
@@ -101,13 +101,13 @@ def _verdict(target: TargetReport, report: Report) -> Piece:
         "target": target.target,
         "mode": target.mode,
         "verdict": target.verdict,
-        "reason": shortened(words),
+        "reason": shorten(words),
         "executed": target.was_run,
     }
     if cover is not None:
         data |= {"share_of_operations": cover.share, "share_of_time": cover.time_share}
         data |= {"breaks": sorted({name for site in target.break_sites for name in site.gb_ids})}
-    return Piece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shortened(words)}", data)
+    return Piece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
 
 
 def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
@@ -115,7 +115,7 @@ def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
     ran = [target for target in report.targets if target.was_run]
     reported = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
     found = [step for target in reported for step in steps(target, report, names)]
-    if not ran and len(report.targets) > 1 and (step := of_the_source(report, names)):
+    if not ran and len(report.targets) > 1 and (step := steps_for_source(report, names)):
         found.append(step)
     for step in found:
         code = f"\n{_indented(step.code)}" if step.code else ""
@@ -153,7 +153,7 @@ def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value not in (None, False, "", [])}
 
 
-def which_run(report: Report, when: str | None) -> str:
+def describe_run(report: Report, when: str | None) -> str:
     """Describe which run the results of Dynamo are from, and when it was; empty if nothing was run."""
     ran = [
         f"{each.target} ({mode_words(each)})"
@@ -166,7 +166,7 @@ def which_run(report: Report, when: str | None) -> str:
     return f"of the stored run of {', '.join(ran[:MANY_TARGETS])}{more}" + (f", made {when}" if when else "")
 
 
-def of_text(text: str) -> Answer:
+def render_text(text: str) -> Answer:
     """Return a page, or everything about one finding: text only."""
     first, *rest = text.rstrip("\n").split("\n")
     return Answer(first, None, (Section("", "line", tuple(map(Piece, rest))),))
@@ -175,7 +175,7 @@ def of_text(text: str) -> Answer:
 # Which parts to compile
 
 
-def of_plan(report: Report) -> Answer:
+def render_plan(report: Report) -> Answer:
     """Return what the plan of the only target recommends, with the code, and what else was tried.
 
     Raises TcreadyError, with the reason, if there is no plan.
@@ -184,7 +184,7 @@ def of_plan(report: Report) -> Answer:
     plan = target.observation.plan
     if plan is None:
         raise TcreadyError(f"{target.target}: nothing was planned: {_why_unknown(target)}")
-    head = f"PLAN {plan_title(plan)}: {shortened(plan.reason)}"
+    head = f"PLAN {plan_title(plan)}: {shorten(plan.reason)}"
     by = f"chosen {plan.chosen_by}" if plan.chosen_by else ""
     keys = keys_sentence(plan)
     verdict = _verdict(target, report)
@@ -222,7 +222,7 @@ def _placements(plan: Plan) -> Iterator[Piece]:
     for row, placement in zip(placement_rows(plan), plan.alternatives, strict=True):
         cells = ", ".join(f"{what}: {cell}" for what, cell in zip(PLACEMENT_COLUMNS, row.cells, strict=True))
         lead = "* " if row.recommended else "- "
-        note = f" ({shortened(row.note)})" if row.note else ""
+        note = f" ({shorten(row.note)})" if row.note else ""
         yield Piece(
             f"{lead}{row.name}: {cells}{note}",
             {
@@ -235,7 +235,7 @@ def _placements(plan: Plan) -> Iterator[Piece]:
                 "recompiles": placement.recompiles,
                 "compile_seconds": placement.compile_seconds,
                 "parity": placement.parity,
-                "note": shortened(row.note),
+                "note": shorten(row.note),
             },
         )
 
@@ -250,7 +250,7 @@ def _region_line(region: Region, target: TargetReport) -> str:
     shares = ((region.time_share, "time"), (region.ops_share, "operations"))
     known = [region_word(region, target), number(region.instances, "instance")]
     known += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
-    known += [shortened(first_line(region.reason))] if region.state == "refuted" and region.reason else []
+    known += [shorten(first_line(region.reason))] if region.state == "refuted" and region.reason else []
     return f"region {region.name}: {', '.join(known)}"
 
 
@@ -274,7 +274,7 @@ def _the_run(report: Report) -> TargetReport:
     return ran[0]
 
 
-def refuse_nothing_shown(report: Report) -> None:
+def require_results(report: Report) -> None:
     """Raise TcreadyError, with the first reason, if no run established anything."""
     if not report.targets:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
@@ -294,7 +294,7 @@ def _why_unknown(target: TargetReport) -> str:
 # Changes
 
 
-def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
+def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
     """Return the changes as one patch, a description of each, and what is left. `ids`: fingerprints by path, line
     and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
@@ -371,11 +371,11 @@ def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piec
     return Piece(f"{item.path}:{item.line} {named}: no change: {item.reason}", _without_nothing(data))
 
 
-def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
+def render_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
     """Return the result of verifying a patch; `text` is the same in words."""
     data: dict[str, Any] = {"holds": holds, "state": change.state}
-    data |= {"reason": shortened(change.reason)} if change.reason else {}
-    data |= {"another_outcome": shortened(change.unsafe)} if change.unsafe else {}
+    data |= {"reason": shorten(change.reason)} if change.reason else {}
+    data |= {"another_outcome": shorten(change.unsafe)} if change.unsafe else {}
     data |= {"settings": list(map(setting_line, change.settings))} if change.settings else {}
     proof = change.proof
     if proof is not None:
@@ -403,7 +403,7 @@ def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
 # Speed
 
 
-def of_bench(report: Report) -> Answer:
+def render_bench(report: Report) -> Answer:
     """Return whether compiling pays off, the measured arms, and the command that repeats the bench.
 
     Raises TcreadyError, with the reason, if nothing was measured.
@@ -415,12 +415,12 @@ def of_bench(report: Report) -> Answer:
     data = {
         "target": target.target,
         "verdict": "failed" if bench.failed else bench.verdict,
-        "reason": shortened(bench.reason),
+        "reason": shorten(bench.reason),
         "recommended": bench.recommended,
     }
     beside = [*facts(bench), *(("not done", text) for text in bench.cut)]
     return Answer(
-        f"SPEED {target.target}: {answer(bench).upper()}: {shortened(bench.reason)}",
+        f"SPEED {target.target}: {answer(bench).upper()}: {shorten(bench.reason)}",
         data,
         (
             _code("code", "code of the recommended arm", bench.code),

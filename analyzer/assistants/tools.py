@@ -61,17 +61,17 @@ class Tool:
     """The tool needs to execute the user's code."""
 
 
-def offered(place: Place) -> tuple[Tool, ...]:
+def available_tools(place: Place) -> tuple[Tool, ...]:
     """Return the tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
 
 
 def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(arguments.target, place.root)
+    _reject_outside(arguments.target, place.root)
     if arguments.run:
-        _refuse_execution(place, "run=true")
+        _reject_execution(place, "run=true")
         report = _ran(arguments.target, place, progress, _how(arguments, place), select=arguments.select)
-        telling.refuse_nothing_shown(report)
+        telling.require_results(report)
     else:
         named = next((name for name in ("inputs", "device", "timeout") if getattr(arguments, name)), None)
         if named:
@@ -80,7 +80,7 @@ def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
             arguments.target, run=False, settings=place.settings(), progress=progress, mode=arguments.mode,
             select=arguments.select, checkout=False,
         )  # fmt: skip
-    return telling.of_check(report, third_party=arguments.third_party, skip=arguments.skip)
+    return telling.render_check(report, third_party=arguments.third_party, skip=arguments.skip)
 
 
 def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Answer:
@@ -93,32 +93,32 @@ def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Ans
         return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
     code = arguments.code.strip()
     if api.is_of_a_run(code):
-        return telling.of_text(api.page_of_break(code))
+        return telling.render_text(api.page_of_break(code))
     if not FINGERPRINT.fullmatch(code.lower()):
-        return telling.of_text(api.page_of(api.rule_named(code)))
+        return telling.render_text(api.page_of(api.rule_named(code)))
     if arguments.target is not None:
-        _refuse_outside(arguments.target, place.root)
+        _reject_outside(arguments.target, place.root)
     notes: list[str] = []
     settings = place.settings()
     report, finding = api.explain(
         code, (arguments.target,) if arguments.target else (), settings=settings, announce=notes.append
     )
-    words = telling.which_run(report, None if arguments.target else api.when_run(settings.root))
+    words = telling.describe_run(report, None if arguments.target else api.when_run(settings.root))
     head = "\n".join([f"id {finding.fingerprint}", *([words] if words else []), *notes])
-    return telling.of_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
+    return telling.render_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
 
 
 def _plan(arguments: PlanArguments, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(arguments.target, place.root)
-    return telling.of_plan(
+    _reject_outside(arguments.target, place.root)
+    return telling.render_plan(
         _ran(arguments.target, place, progress, _how(arguments, place), plan=True, budget=arguments.budget)
     )
 
 
 def _fix(arguments: FixArguments, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(arguments.target, place.root)
+    _reject_outside(arguments.target, place.root)
     if arguments.prove:
-        _refuse_execution(place, "prove=true")
+        _reject_execution(place, "prove=true")
     how = _how(arguments, place)
     if not arguments.prove and (how.keys() - {"mode"}):
         raise TcreadyError(f"{min(how.keys() - {'mode'})} belongs to a run: add prove=true, or leave it out")
@@ -129,14 +129,14 @@ def _fix(arguments: FixArguments, place: Place, progress: Progressing) -> Answer
     ).result  # fmt: skip
     if result.failure and not (result.changes or result.refused or result.no_fix):
         raise TcreadyError(result.failure)
-    _refuse_bytes(result)
+    _reject_bytes(result)
     read = api.check_targets(
         arguments.target, run=False, settings=settings, mode=arguments.mode, checkout=False
     )
-    return telling.of_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
+    return telling.render_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
 
 
-def _refuse_bytes(result: FixResult) -> None:
+def _reject_bytes(result: FixResult) -> None:
     """Raise TcreadyError if the patch contains bytes that are not UTF-8: the protocol cannot represent them."""
     try:
         result.patch.encode("utf-8")
@@ -148,10 +148,10 @@ def _refuse_bytes(result: FixResult) -> None:
 
 
 def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(arguments.target, place.root)
+    _reject_outside(arguments.target, place.root)
     patch = arguments.patch if arguments.patch.endswith("\n") else f"{arguments.patch}\n"
     for named in api.changed_by(patch):  # a link may lead out of the folder
-        _refuse_outside(named, place.root)
+        _reject_outside(named, place.root)
     change = api.prove(
         patch,
         arguments.target,
@@ -163,11 +163,11 @@ def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> An
     )
     if isinstance(change, str):
         raise TcreadyError(change)
-    return telling.of_proof(change, api.render(change, "text"), holds=api.holds(change))
+    return telling.render_proof(change, api.render(change, "text"), holds=api.holds(change))
 
 
 def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(arguments.target, place.root)
+    _reject_outside(arguments.target, place.root)
     wanted = BenchOptions(quick=arguments.quick, bench_budget=arguments.budget)
     settings = place.settings()
     report = api.bench(
@@ -175,7 +175,7 @@ def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> An
         checkout=False, **_how(arguments, place),
     )  # fmt: skip
     _keep(report, settings)
-    return telling.of_bench(report)
+    return telling.render_bench(report)
 
 
 def _ran(target: str, place: Place, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
@@ -197,7 +197,7 @@ def _keep(report: Report, settings: Settings) -> None:
 def _how(arguments: Running | Check, place: Place) -> dict[str, Any]:
     """Return how to run the model, as far as the caller specifies it. pyproject.toml decides the rest."""
     if arguments.inputs is not None:
-        _refuse_outside(arguments.inputs, place.root)
+        _reject_outside(arguments.inputs, place.root)
     given = {name: getattr(arguments, name) for name in ("inputs", "mode", "device", "timeout")}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -207,12 +207,12 @@ def _announcing(progress: Progressing) -> Callable[[str], None]:
     return lambda text: progress(Progress("announced", text))
 
 
-def _refuse_execution(place: Place, what: str) -> None:
+def _reject_execution(place: Place, what: str) -> None:
     if not place.executes:
         raise TcreadyError(f"{what}: this server executes nothing: it was started with --no-run")
 
 
-def _refuse_outside(named: str, root: Path) -> None:
+def _reject_outside(named: str, root: Path) -> None:
     """Raise TcreadyError if a target, inputs or a file has a path outside of `root`, or an invalid path."""
     if "\0" in named:
         raise TcreadyError(f"{named!r} names nothing: a path holds no NUL")

@@ -37,7 +37,7 @@ _NEAR = 1.5
 """The factor by which an interval is widened to see whether a verdict is close."""
 
 
-def assembled(
+def assemble_bench(
     processes: Sequence[BenchProcess],
     arms: Sequence[Arm],
     wanted: BenchWanted,
@@ -289,7 +289,7 @@ def _case(
     own = _noise(processes, weights, wanted)
     judged = tuple(
         replace(
-            _judged(
+            _judge_arm(
                 processes,
                 plain[arm.name],
                 plain[EAGER],
@@ -414,7 +414,7 @@ def _figures(
     )
 
 
-def _judged(
+def _judge_arm(
     processes: Sequence[BenchProcess],
     arm: ArmBench,
     eager: ArmBench,
@@ -434,9 +434,11 @@ def _judged(
             return replace(arm, verdict="inconclusive", reason=f"it was not timed{why and ': '}{why}")
         return arm
     speedup, count, each = _speedup(processes, arm, eager, weights)
-    single = _of_single_calls(processes, arm.arm, weights)
+    single = _single_call_speedup(processes, arm.arm, weights)
     if speedup is not None:
-        speedup = replace(speedup, p50=single.median if single else _of_all_calls(arm.seconds, eager.seconds))
+        speedup = replace(
+            speedup, p50=single.median if single else _overall_speedup(arm.seconds, eager.seconds)
+        )
     seen = Evidence(
         speedup=speedup,
         single=single,
@@ -463,7 +465,8 @@ def _judged(
         parity=arm.parity,
         parity_detail=arm.parity_detail,
         seeds=min(
-            (row.parity.seeds for row in _compared(processes, arm.arm, weights) if row.parity), default=None
+            (row.parity.seeds for row in _compare_outputs(processes, arm.arm, weights) if row.parity),
+            default=None,
         ),
         noise=own,
     )
@@ -496,7 +499,7 @@ def _speedup(
     return found, count, each
 
 
-def _of_single_calls(
+def _single_call_speedup(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
     """Return the speedup of single calls, with a synchronization after each, in the processes that timed both arms.
@@ -512,7 +515,7 @@ def _of_single_calls(
     return ratio(before, after)
 
 
-def _of_all_calls(arm: Figure | None, eager: Figure | None) -> float | None:
+def _overall_speedup(arm: Figure | None, eager: Figure | None) -> float | None:
     """Return the same ratio from the medians over all processes, without bounds."""
     return eager.p50 / arm.p50 if arm and eager and arm.p50 and eager.p50 else None
 
@@ -641,7 +644,7 @@ def _profile(
     )
 
 
-def _compared(
+def _compare_outputs(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[ArmMeasured]:
     """Return the parity results of an arm in these cases, or in all cases together, from processes that did not end in
@@ -666,7 +669,7 @@ def _parity(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> tuple[bool | None, str]:
     """Return whether outputs agree in all cases, and if not, or if a case could not be compared, the reason."""
-    rows = _compared(processes, arm, weights)
+    rows = _compare_outputs(processes, arm, weights)
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail

@@ -69,7 +69,7 @@ class Regressions:
         return any(change.regressed for change in self.changes)
 
 
-def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
+def find_regressions(before: Bench, after: Bench, threshold: float) -> Regressions:
     """Find arms that are slower in `after` than in `before`, beyond noise and by more than `threshold` (0.05 for 5 %).
 
     `again` decides what is beyond noise. If the machine or the stack differs, the changes are returned too, but they do

@@ -11,7 +11,7 @@ import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, complete_files, settings_of, with_options
 from tcready.cli.output import complain, say, write_out
-from tcready.cli.telling import telling
+from tcready.cli.telling import show_progress
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema.words import TcreadyError
@@ -100,8 +100,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
     if wanted.apply and not wanted.allow_dirty:
-        api.refuse_uncommitted(map(Target.place_in, targets))
-    with telling(wanted.silent) as (announce, progress):
+        api.reject_uncommitted(map(Target.place_in, targets))
+    with show_progress(wanted.silent) as (announce, progress):
         found = api.fix(
             targets or (".",),
             verify=wanted.verify,
@@ -186,7 +186,7 @@ def prove(
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()
     except OSError as error:
         raise TcreadyError(f"{patch}: {error.strerror}") from None
-    with telling(quiet) as (announce, progress):
+    with show_progress(quiet) as (announce, progress):
         change = api.prove(
             data.decode("utf-8", "surrogateescape"),  # line ends are part of it
             target,

@@ -8,7 +8,7 @@ import click
 from tcready import api
 from tcready.cli.asked import complete_files, settings_of, with_options
 from tcready.cli.output import on_terminal, write_out
-from tcready.cli.telling import telling
+from tcready.cli.telling import show_progress
 from tcready.options import ReadOptions
 
 
@@ -24,7 +24,7 @@ def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...],
     REPORT (JSON or HTML), or in TARGETs, which are read but not run. Without either, it is looked up in the last run in
     this folder, or in the source in this folder.
     """
-    with telling(quiet=False) as (announce, _):
+    with show_progress(quiet=False) as (announce, _):
         report, finding = api.explain(
             fingerprint, named, settings=settings_of(context, isolated=False), announce=announce
         )

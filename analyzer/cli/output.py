@@ -152,7 +152,7 @@ def put_page(
         say(f"the page is in {html}" + (f", {len(written)} of models beside it" if written else ""))
 
 
-def refuse_folder_of_pages(html: str) -> str:
+def validate_page_folder(html: str) -> str:
     """Return the folder for the pages of models beside the page of a sweep. Raises TcreadyError if the path cannot
     be used."""
     folder = f"{os.path.splitext(html)[0]}_models"
@@ -174,7 +174,7 @@ def _remove_pages(folder: str, current: Container[str]) -> None:
 
 def _folder_of_pages(html: str) -> str:
     """Return that folder, and create it if it does not exist."""
-    folder = refuse_folder_of_pages(html)
+    folder = validate_page_folder(html)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -188,7 +188,7 @@ def on_terminal(*, to_file: bool = False) -> dict[str, Any]:
     return {"color": not to_file and _wants_color(), "width": width}
 
 
-def refuse_lost_files(written: Mapping[str, str | None], read: Sequence[str] = ()) -> None:
+def validate_output_files(written: Mapping[str, str | None], read: Sequence[str] = ()) -> None:
     """Raise TcreadyError if two options write to the same file, or one to a file or target that is `read`."""
     options: dict[Path, str] = {}
     places = [Target.place_in(each) for each in read]

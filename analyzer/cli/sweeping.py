@@ -8,8 +8,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options
-from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
-from tcready.cli.telling import telling
+from tcready.cli.output import say_what_failed, show, validate_output_files, validate_page_folder
+from tcready.cli.telling import show_progress
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema.words import TcreadyError
 
@@ -43,18 +43,18 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         targets = tuple(text for text in targets if text not in axes)
     written = {"--export": wanted.export, "--store": wanted.store}
     if not targets and wanted.export is not None:
-        refuse_lost_files(written)
+        validate_output_files(written)
         api.export_sweeps(wanted.store, wanted.export)
         return 0
     if not targets:
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
-    refuse_lost_files({"--output": command.output, "--html": command.html, **written}, targets)
+    validate_output_files({"--output": command.output, "--html": command.html, **written}, targets)
     if command.html is not None:
-        refuse_folder_of_pages(command.html)
+        validate_page_folder(command.html)
     api.editor_address(command.editor)  # raise for an invalid one before anything runs
-    with telling(command.quiet) as (announce, progress):
+    with show_progress(command.quiet) as (announce, progress):
         report = api.sweep(
             targets,
             run=command.run is not False,

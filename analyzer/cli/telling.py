@@ -30,7 +30,7 @@ SOON = 0.5
 
 
 @contextlib.contextmanager
-def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
+def show_progress(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
     """Yield two functions that write to stderr: one announces a line, one takes the progress of the work.
 
     On a terminal, one line shows the current work, how much of it is done, the time since the start and what remains.

@@ -171,7 +171,9 @@ class Reader:
         how = Reading(current.settings.values["mode"], read.low, read.plain_call, version)
         report = dataclasses.replace(report, readings=(how,))
         names = [unit.target for unit in units]
-        return narrow.narrowed(report, current.known, options, names, self._root)[0], found.result.targets
+        return narrow.filter_report(report, current.known, options, names, self._root)[
+            0
+        ], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
         """Return True if a check of the project would read the file; a file outside of its folder counts as named."""
@@ -200,7 +202,7 @@ class Reader:
             file = self._root / settings.report.baseline
             stamps[file] = _stamp(file)
             try:
-                known = narrow.known(settings.report, self._root)
+                known = narrow.load_known(settings.report, self._root)
             except TcreadyError as error:
                 problems.append(str(error))
         options = dataclasses.replace(

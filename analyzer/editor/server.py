@@ -293,7 +293,7 @@ class Editing:
         at = types.Range(params.position, params.position)
         if around is not None:
             return self._hover_in_cell(read, document, uri, at)
-        found = values.touching(read.findings(document), at, places)
+        found = values.findings_at(read.findings(document), at, places)
         texts, rules = read.texts(), rules_by_code(known[0].report)
         last = read.last_run
         if last is not None:
@@ -311,7 +311,7 @@ class Editing:
         if not own or read.report is None:
             return None
         places, rules = self._places_in(own[0].cell.text), rules_by_code(read.report)
-        touched = values.touching([each.shown for each in own], at, places)
+        touched = values.findings_at([each.shown for each in own], at, places)
         paragraphs = [
             words.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched
         ]
@@ -337,7 +337,7 @@ class Editing:
             versions=bool(self._can("workspace.workspace_edit.document_changes")),
             disabled=bool(self._can("text_document.code_action.disabled_support")),
         )
-        found = values.touching(read.findings(document), params.range, places)
+        found = values.findings_at(read.findings(document), params.range, places)
         return Actions(read, document, places, installed.load_rules(), capable).of(found)
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:

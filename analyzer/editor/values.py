@@ -183,7 +183,7 @@ def _idle(noqa: Noqa, places: Places) -> types.Diagnostic:
     )
 
 
-def touching(found: Iterable[Finding], selected: types.Range, places: Places) -> list[Finding]:
+def findings_at(found: Iterable[Finding], selected: types.Range, places: Places) -> list[Finding]:
     """Return the findings that a range, or a cursor, touches."""
     first, last = _pair(selected.start), _pair(selected.end)
     spans = ((each, places.of(each)) for each in found)

@@ -18,9 +18,9 @@ from tcready.reports.view import (
     named_target,
     number,
     percent,
-    reflowed,
+    reflow,
     run_evidence,
-    shortened,
+    shorten,
     static_evidence,
     status_phrase,
     visible,
@@ -62,8 +62,8 @@ def about(
     parts += _in_the_run(found, last, texts)
     rule = advice_on(found, rules)
     if rule is not None:
-        parts.append(f"**Why it hurts:** {reflowed(rule.why)}")
-        parts.append(f"**Use instead:** {reflowed(rule.instead)}")
+        parts.append(f"**Why it hurts:** {reflow(rule.why)}")
+        parts.append(f"**Use instead:** {reflow(rule.instead)}")
     if found.rule:
         parts.append(f"`tcready rule {found.rule}` shows the rule's page, with an example.")
     return "\n\n".join(parts)
@@ -84,7 +84,7 @@ def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) 
         return
     names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
     lines = [f"**In the last run** of {names}: {_spoken(status_phrase(seen, ran=True))}"]
-    lines += [f"- {_spoken(shortened(text))}" for text in run_evidence(seen)]
+    lines += [f"- {_spoken(shorten(text))}" for text in run_evidence(seen)]
     cost = cost_sentence(seen)
     yield "\n".join([*lines, *([f"- {plain(cost)}"] if cost else [])])
 

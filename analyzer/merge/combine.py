@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tcready.merge.findings import claimed
+from tcready.merge.findings import claim_of
 from tcready.merge.report import merge
 from tcready.merge.targets import as_stored
 from tcready.schema.observation import Observation, device_kind
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tcready.schema.sweep import Sweep, SweptModel
 
 
-def combined(
+def combine_reports(
     reports: Sequence[tuple[str, Report]], runs: Sequence[Observation], advice: Mapping[str, RuleText]
 ) -> Report:
     """Combine several named reports and further runs into one report, as if all had been made at once.
@@ -100,7 +100,7 @@ def _claims(findings: Iterator[Finding]) -> tuple[Finding, ...]:
     claims: dict[tuple[str, int, int, str], Finding] = {}
     for found in findings:
         if found.rule is not None:
-            claims.setdefault((found.path, found.line, found.column, found.rule), claimed(found))
+            claims.setdefault((found.path, found.line, found.column, found.rule), claim_of(found))
     return tuple(claims[place] for place in sorted(claims))
 
 

@@ -57,7 +57,7 @@ def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
     return dataclasses.replace(best, also=tuple(sorted(prints - {best.fingerprint})), also_until=until)
 
 
-def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
+def judge_finding(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
     """Return the finding with its status in each run, and the resulting level."""
     placed: list[tuple[FindingTarget, str | None]] = []
     for run in runs:
@@ -98,8 +98,8 @@ def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Fi
     )
 
 
-def claimed(finding: Finding) -> Finding:
-    """Return a judged finding as the source alone claims it: the inverse of `judged`."""
+def claim_of(finding: Finding) -> Finding:
+    """Return a judged finding as the source alone claims it: the inverse of `judge_finding`."""
     before = finding.prediction or Prediction(finding.level, finding.confidence, finding.gb_ids)
     effect = finding.break_effect
     return dataclasses.replace(
@@ -279,14 +279,14 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
     )
 
 
-def advised(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
+def add_advice(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
     """Add advice to findings that only a run showed: the text for the first of its types that has one; for findings
     without a type, such as a recompilation, the text for its name."""
     text = next((advice[each] for each in (*finding.gb_ids, finding.name) if each in advice), None)
     return finding if text is None else dataclasses.replace(finding, advice=text.code)
 
 
-def numbered(findings: Iterable[Finding]) -> Iterator[Finding]:
+def number_fingerprints(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Number equal fingerprints of equal lines by their order in the file."""
     seen: Counter[str] = Counter()
     for finding in sorted(findings, key=place_order):

@@ -268,7 +268,7 @@ def _limit_of(recompile: Recompile, run: Run) -> SkippedFrame | None:
     return None
 
 
-def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
+def unclaimed_events(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
     """Yield the events of a run that no finding claims: break sites, skipped frames, steady recompiles, other sizes."""
     for site in run.sites:
         if not _claimants(site, findings):

@@ -42,7 +42,7 @@ _ENTRY, _BREAK = ("", "entry"), ("", "break")
 """The common source and sink of a call graph."""
 
 
-def predicted(
+def predict_regions(
     modules: Sequence[ModuleShare],
     static_modules: Sequence[StaticModule],
     breaking: Collection[str],
@@ -81,7 +81,7 @@ def predicted(
     return _regions(tree, broken, doubtful, measured=bool(modules))
 
 
-def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
+def regions_of_plan(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
     """Return the results of a plan for each region: proved ones first, largest first. Refuted ones have no code."""
     order: tuple[RegionState, ...] = ("proved", "predicted", "refuted")
     regions = [

@@ -9,17 +9,17 @@ from types import MappingProxyType
 
 from tcready.merge.code import Code
 from tcready.merge.findings import (
-    advised,
+    add_advice,
     by_file,
     distinct,
     files_not_run,
     found_by_run,
-    judged,
-    numbered,
+    judge_finding,
+    number_fingerprints,
     only_mode,
     place_order,
 )
-from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed
+from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed_events
 from tcready.merge.run import Run
 from tcready.merge.targets import reports_of
 from tcready.schema.cells import Cell, path_in, place_in
@@ -56,25 +56,25 @@ def merge(
     for run in runs:
         for key, proof in proofs_of(run, predictions, code):
             proofs[key].append(dataclasses.replace(proof, mode=run.mode))
-        for event in unclaimed(run, predictions, code):
+        for event in unclaimed_events(run, predictions, code):
             events[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
     about = by_file(runs, proofs, {finding.path for finding in predictions})
     not_run = files_not_run(static.targets, about)
     predicted = [
         finding
         if finding.path in not_run
-        else judged(finding, about.get(finding.path, runs), proofs[key_of(finding)])
+        else judge_finding(finding, about.get(finding.path, runs), proofs[key_of(finding)])
         for finding in predictions
     ]
     unpredicted = [
-        advised(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
+        add_advice(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
     ]
     cells = {source.path: source.cells for source in static.sources if source.cells}
     known = tuple(
         dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))
         if finding.path in cells
         else finding
-        for finding in sorted(numbered([*predicted, *unpredicted]), key=place_order)
+        for finding in sorted(number_fingerprints([*predicted, *unpredicted]), key=place_order)
     )
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tcready.merge.code import Code, Lines
 from tcready.schema.observation import Observation
-from tcready.schema.troubles import Troubles, logged_sites
+from tcready.schema.troubles import CaptureFailures, logged_sites
 from tcready.schema.words import Mode, StageName, StageState
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Run:
         )
         """Regions that were refuted at a place where the whole model did not break because it never got there."""
         self.captured = self.state("capture") == "pass" and not self.nothing_compiled
-        self.troubles = Troubles.of(observation)
+        self.troubles = CaptureFailures.of(observation)
         self._own = {(frame.path, frame.line) for frame in self.troubles.frames}
         self._unlogged = {
             (site.path, site.line): site for site in observation.break_sites if site not in self.sites

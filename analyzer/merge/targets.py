@@ -108,7 +108,7 @@ def _observed_target(
 ) -> TargetReport:
     plan = run.observation.plan
     if plan is not None and plan.regions:
-        found = regions.tried(plan.regions)
+        found = regions.regions_of_plan(plan.regions)
     elif run.captured and not run.nothing_to_compile and not failed_to_compile(run):
         found = _regions(run, static, known, breaks_by_code, code)
     else:
@@ -148,7 +148,7 @@ def _regions(
     clean = run.captured and is_whole(run)
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
     breaks = {place: tuple(breaks_by_code[place]) for place in places if place in breaks_by_code}
-    return regions.predicted(
+    return regions.predict_regions(
         seen.modules,
         static.modules if static else (),
         frozenset() if clean else _breaking(known, seen.target, (*by_module, *breaks.values()), seen.mode),
@@ -196,7 +196,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         else Stage(name, "not_run", "nothing was run")
         for name in STAGES
     )
-    found = regions.predicted(
+    found = regions.predict_regions(
         (), target.modules, _breaking(known, target.target, (m.breaks for m in target.modules))
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)

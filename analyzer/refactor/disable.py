@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tcready.refactor.suggest import Proposal, imported
+from tcready.refactor.suggest import Proposal, add_imports
 from tcready.schema.edit import Edit
 from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Declined
@@ -18,7 +18,7 @@ PROPERTIES = frozenset({"property", "cached_property", "setter", "getter", "dele
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def disabled(path: str, source: Source, line: int) -> Proposal | Declined:
+def disable_function(path: str, source: Source, line: int) -> Proposal | Declined:
     """Put `@torch.compiler.disable` on the innermost function around a line (1-based).
 
     `path` is the name of the file in every output. The caller must ensure that the function is not the compiled root,
@@ -47,7 +47,7 @@ def disabled(path: str, source: Source, line: int) -> Proposal | Declined:
     at = below[0].lineno if below else function.lineno
     margin = source.lines[at - 1][: len(source.lines[at - 1]) - len(source.lines[at - 1].lstrip())]
     made = f"{margin}@{name}.compiler.disable{source.line_end(at)}"
-    edits = (*imported(path, source, needed), Edit(path, at, 1, at, 1, made))
+    edits = (*add_imports(path, source, needed), Edit(path, at, 1, at, 1, made))
     how = (
         f"`{function.name}` runs eagerly as a whole: one graph ends before it, and the next begins behind it"
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.suggest import Proposal, proposals
 from tcready.static.concrete import Concrete
 from tcready.static.rule import PRELUDE, Rule, Sample
@@ -43,7 +43,7 @@ def rewritten(rule: Rule, sample: Sample) -> Example | None:
         line = lines.pop()  # the last: what stands above stays where it is, but for an import at the top
         found = next(_of_line(rule, text, line), None)
         if found is not None:
-            text = applied(text, found.edits)
+            text = apply_edits(text, found.edits)
             how = [found.how, *how]
             above = [edit for edit in found.edits if lines and edit.start_line < lines[0]]
             lines = [each + sum(edit.new_text.count("\n") for edit in above) for each in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tcready.refactor.suggest import Proposal, imported
+from tcready.refactor.suggest import Proposal, add_imports
 from tcready.schema.edit import Edit
 from tcready.schema.run import CustomOp, ObservedCall
 from tcready.static.concrete import first_line, names_in, torch_in
@@ -17,7 +17,9 @@ HOW = "The operator is told of: what it gives has sizes and types of what it is 
 UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
 
 
-def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iterator[Proposal | Declined]:
+def register_fake_kernel(
+    path: str, source: Source, line: int, operator: CustomOp
+) -> Iterator[Proposal | Declined]:
     """Return the registration above the top-level statement around a line (1-based) that calls the operator.
 
     `path` is the name of the file in every output.
@@ -43,7 +45,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
     at = first_line(statement)
     while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to what it stands above
         at -= 1
-    imports = tuple(imported(path, source, () if found else ("import torch",)))
+    imports = tuple(add_imports(path, source, () if found else ("import torch",)))
     end = source.line_end(at)
     for value in values:
         code = f'{torch}.library.register_fake("{operator.name}", lambda {call.signature}: {value})'

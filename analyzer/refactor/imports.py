@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.schema.edit import Edit
 from tcready.schema.words import lines_of
 from tcready.static.source import Source, nodes_in
@@ -46,7 +46,7 @@ def remove_unused(before: str, after: str, file: str) -> str:
         if len(remaining) == len(statement.names) or shares or statement.col_offset or has_noqa:
             continue
         edits += _without(statement, remaining) if remaining else [_gone(statement, lines)]
-    return applied(after, edits)
+    return apply_edits(after, edits)
 
 
 def _used(tree: ast.Module) -> set[str]:

@@ -31,7 +31,7 @@ class Judgement:
     """The only exception is that an assertion in the graph raises its own type of exception."""
 
 
-def judged(
+def judge_trial(
     before: Observation,
     trial: Trial,
     result: ProofResult,
@@ -179,7 +179,7 @@ def _refuted(
     return trial.not_lasting or _takes_less(before, after)
 
 
-def spoiled(own: Observation, trial: Trial) -> str | None:
+def why_spoiled(own: Observation, trial: Trial) -> str | None:
     """Return why a target is worse after changes for others, in one line; `own` is the run without them.
 
     The changes need not fix anything in it, nor must its calls take both sides of every branch: that was shown

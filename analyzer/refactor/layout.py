@@ -9,7 +9,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.schema.edit import Edit
 from tcready.schema.words import lines_of
 
@@ -47,7 +47,7 @@ def wrap(before: str, after: str, limit: int, step: str) -> str:
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
         new = Layout(limit, step).statement(tokens, indent)
         edits.append(Edit("", first, 1, last, len(lines[last - 1]) + 1, line_end.join(new)))
-    text = applied(after, edits)
+    text = apply_edits(after, edits)
     return text if ast.dump(ast.parse(text)) == ast.dump(ast.parse(after)) else after
 
 

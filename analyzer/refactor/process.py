@@ -28,7 +28,7 @@ CHILD = "import sys; sys.path[:] = {path!r}; from {module} import answer; answer
 
 
 @contextlib.contextmanager
-def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Iterator[Suggest]:
+def suggest_in_process(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Iterator[Suggest]:
     """Yield a replacement for `suggest.suggest` that runs in a process which ends with the block; if that does not
     start, or ends early, it runs here. `load` returns the rules, and is a function of a module; `likely` is a file
     that will probably be requested, if known."""

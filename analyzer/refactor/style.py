@@ -30,7 +30,7 @@ _SECTION = re.compile(r"\s*\[([^\]]*(?:\{[^}]*\}[^\]]*)?)\]\s*(?:[#;].*)?")
 _NUMBER = re.compile(r"\s*([\w-]+)\s*=\s*(\d{2,3})\s*(?:[#;].*)?")
 
 
-def tidied(before: Source, after: str) -> str:
+def tidy(before: Source, after: str) -> str:
     """Return the changed text of a file without imports that became unused, and with long new lines wrapped;
     unchanged if it does not parse, or is a notebook."""
     if before.cells or after == before.text:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
@@ -88,7 +88,7 @@ def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Dec
             yield way
             continue
         changed = tuple(_edits(path, place, way))
-        edits = (*changed, *imported(path, place.source, way.imports))
+        edits = (*changed, *add_imports(path, place.source, way.imports))
         alone = bool(changed) and edits == changed and _parses(*_around(place.source, changed))
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
@@ -108,7 +108,7 @@ def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
 def _parses(text: str, edits: Iterable[Edit]) -> bool:
     """Return True if a text with some edits applied is Python."""
     try:
-        ast.parse(applied(text, edits))
+        ast.parse(apply_edits(text, edits))
     except (SyntaxError, ValueError, TcreadyError):
         return False
     return True
@@ -225,7 +225,7 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
     return lines if indent else [line.removeprefix(step) for line in lines]
 
 
-def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+def add_imports(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
     """Return edits that add import statements in order among the first imports of packages, else after the imports,
     or above the first statement; other definitions go after the imports."""
     needed = list(imports)

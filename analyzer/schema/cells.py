@@ -53,7 +53,7 @@ Move = Callable[[str, int], "tuple[str, int] | None"]
 """Maps a path and a line to where they are shown instead; None if they stay."""
 
 
-def moved(value: T, move: Move) -> T:
+def move_paths(value: T, move: Move) -> T:
     """Return `value`, a report or a run, with every path and its lines moved; edits and the texts of sources stay."""
     return cast("T", _moved(value, move))
 

@@ -29,7 +29,7 @@ class Break:
 
 
 @dataclass(frozen=True)
-class Troubles:
+class CaptureFailures:
     """Break sites, skipped frames without a break site, and functions that recompile on every call."""
 
     breaks: tuple[Break, ...]
@@ -43,7 +43,7 @@ class Troubles:
     """Break sites that only calls with other sizes reached, by place, each line once."""
 
     @classmethod
-    def of(cls, seen: Observation) -> Troubles:
+    def of(cls, seen: Observation) -> CaptureFailures:
         skipped = _by_place(frame for frame in seen.skipped_frames if not frame.benign)
         sites = logged_sites(seen)
         lines: dict[tuple[str, int], list[BreakSite]] = {}

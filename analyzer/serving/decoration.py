@@ -66,7 +66,7 @@ class _Reading:
     """The module that contains the options."""
 
 
-def decorated(texts: Mapping[str, Text]) -> Decorated:
+def find_decorated(texts: Mapping[str, Text]) -> Decorated:
     """Return the classes that the named decorators compile in these files."""
     reader = _Reader(texts)
     reader.read()

@@ -45,12 +45,12 @@ def by_the_installed(report: Report, root: Path) -> Serving:
     so are the user's sources in the report."""
     folder = engine_in(root)
     if folder is None:
-        return served(report, None)
+        return judge_report(report, None)
     own = {source.path: source.text for source in report.sources if not is_installed(source.path)}
-    return served(report, read_engine(folder, own, root))
+    return judge_report(report, read_engine(folder, own, root))
 
 
-def served(report: Report, pipeline: Pipeline | None) -> Serving:
+def judge_report(report: Report, pipeline: Pipeline | None) -> Serving:
     """Return the effect of the pipeline on the findings of a report; None: the engine is not installed, and nothing
     was read."""
     if pipeline is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tcready.schema.frame import Frame
 from tcready.schema.paths import display_path, import_name
 from tcready.schema.serving import ServedClass, ServedOperator
-from tcready.serving.decoration import DECORATOR, IGNORED, Text, decorated
+from tcready.serving.decoration import DECORATOR, IGNORED, Text, find_decorated
 from tcready.static.locate import default_search_path, find_module
 
 PACKAGE = "vllm"
@@ -105,7 +105,7 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
         texts.setdefault(name, Text(shown, name, text))
         _add(files, [], shown, text)  # the report itself says which of the user's files cannot be parsed
     engine = files[:engine_files]
-    found = decorated(texts)
+    found = find_decorated(texts)
     # Other files compile small functions of their own; the one that drops guards compiles models.
     whole = [text for each in engine if each.drops_guards for text in each.whole_graph]
     splitting = tuple(dict.fromkeys(name for each in engine for name in each.splitting))

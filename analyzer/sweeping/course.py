@@ -193,7 +193,9 @@ class _Course:
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
                 settings = cell.settings(self.settings.with_table(planned.table))
-                command = plan.command_arguments(planned.target, wanted.named, listed(settings, wanted))
+                command = plan.command_arguments(
+                    planned.target, wanted.named, with_list_settings(settings, wanted)
+                )
                 for task in self._runs(planned, settings):
                     self._put((*position, number), wanted, task, planned.table or wanted.table, cell, command)
 
@@ -266,9 +268,9 @@ def sweep(
         export.refuse(wanted.export, root / wanted.store)
     given = matrix.axes(wanted.matrix)
     settings = matrix.with_modes(settings, given)
-    plan.refuse_missing_programs(settings.run)
+    plan.validate_programs(settings.run)
     for python in (*given.get("python", ()), *settings.work.interpreters):
-        plan.refuse_missing_programs(dataclasses.replace(settings.run, python=python))
+        plan.validate_programs(dataclasses.replace(settings.run, python=python))
     code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
 
     @functools.cache
@@ -278,7 +280,7 @@ def sweep(
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
     for cell in cells:  # one that is no Python is told before anything is read
         surveyor(cell.python or settings.run.python)
-    things = targets.wanted(names, settings)
+    things = targets.resolve_targets(names, settings)
     if not things:
         raise TcreadyError(
             "nothing is named that can be swept: give folders, .py files, classes, packages or a .toml file"
@@ -366,7 +368,7 @@ def _report(course: _Course, seconds: float) -> Report:
     named = {target.target for target in whole.targets}
     before = store.settings_before()
     now = {each.setting for each in rows}
-    found = summary.swept(
+    found = summary.summarize(
         whole,
         [each.row for each in rows],
         sorted({before[setting] for setting in before.keys() - now} - named),
@@ -439,7 +441,7 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
             yield step, json.dumps([stage, target.target, *rest]), target
 
 
-def listed(settings: Settings, wanted: Wanted) -> Settings:
+def with_list_settings(settings: Settings, wanted: Wanted) -> Settings:
     """Return the settings with those of a list of targets treated as from the command line, because a check has no
     other source for them."""
     table = wanted.table

@@ -38,7 +38,7 @@ def write(store: Store, path: str) -> None:
             *((name, text) for name in ("ground", "value")),
         ]
     )
-    with files.opened(path) as file, parquet.ParquetWriter(file, schema) as writer:
+    with files.open_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
         rows: list[dict[str, object]] = []
         for row in store.rows():
             rows.append(dict(zip(schema.names, row, strict=True)))

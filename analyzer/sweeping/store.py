@@ -88,7 +88,7 @@ class Store:
                 make_folder(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-            self._refuse_others()
+            self._reject_others()
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute("PRAGMA synchronous = NORMAL")
             with self._changing():
@@ -103,7 +103,7 @@ class Store:
                     raise ValueError("its tables are not those of a sweep")
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _refuse_others(self) -> None:
+    def _reject_others(self) -> None:
         """Raise TcreadyError for a database that no sweep made, before anything in it is changed."""
         self._base.execute("BEGIN")
         (version,) = self._base.execute("PRAGMA user_version").fetchone()
@@ -218,8 +218,8 @@ class Store:
             ).fetchone()
             if row is None or row[0] is None:
                 return None
-            _refuse_kinds(row[:1], str)
-            _refuse_kinds(row[1:], float)
+            _reject_types(row[:1], str)
+            _reject_types(row[1:], float)
         return StoredResult(*row)
 
     def earlier(self, setting: str) -> Earlier | None:
@@ -256,7 +256,7 @@ class Store:
                 " WHERE this.id = ? AND last.id < ? AND last.ended IS NOT NULL)",
                 (self.sweep, self.sweep),
             ).fetchall()
-            _refuse_kinds([setting for (setting,) in found], str)
+            _reject_types([setting for (setting,) in found], str)
         return {setting: str(self.read_as(SETTING, setting)[1]) for (setting,) in found}
 
     def end(self, rows: Sequence[tuple[str, str, Any]]) -> None:
@@ -275,8 +275,8 @@ class Store:
                 "SELECT key, stage, target, began, ended, seconds, ground, value FROM results"
                 " WHERE status != 'claimed' ORDER BY target, stage, key"
             ):
-                _refuse_kinds((*row[:3], *row[6:]), str)
-                _refuse_kinds(row[3:6], float)
+                _reject_types((*row[:3], *row[6:]), str)
+                _reject_types(row[3:6], float)
                 yield row
 
     def _living(self) -> set[str]:
@@ -347,7 +347,7 @@ def _own_layout() -> list[tuple[str, str, str]]:
         return _layout(base)
 
 
-def _refuse_kinds(values: Iterable[object], kind: type) -> None:
+def _reject_types(values: Iterable[object], kind: type) -> None:
     """Raise ValueError for a value of another type: SQLite stores any type in any column."""
     for value in values:
         if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):

@@ -19,7 +19,7 @@ from tcready.schema.sweep import (
     SweptSite,
     SweptState,
 )
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import BREAKING, OF_THE_MODEL, Mode, Origin
 from tcready.sweeping.ground import Ground
 
@@ -42,7 +42,7 @@ class Row:
     interpreter: str = ""
 
 
-def swept(
+def summarize(
     report: Report,
     rows: Sequence[Row],
     gone: Sequence[str] = (),
@@ -156,7 +156,7 @@ def _state(seen: Observation) -> SweptState:
 
 def _places(seen: Observation) -> Iterator[tuple[Place, Origin]]:
     """Return distinct lines at which a run broke or gave up a function."""
-    troubles = Troubles.of(seen)
+    troubles = CaptureFailures.of(seen)
     for item in troubles.breaks:
         yield (item.first.path, item.first.line), item.first.origin
     for frame in troubles.frames:
@@ -243,7 +243,7 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
 
     for target in report.targets:
         if target.was_run:
-            troubles = Troubles.of(target.observation)
+            troubles = CaptureFailures.of(target.observation)
             for item in troubles.breaks:
                 first = item.first
                 site = at(

@@ -48,7 +48,7 @@ class Wanted:
         return self.kind == "file" and "::" in self.target
 
 
-def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
+def resolve_targets(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
     """Return what was named, each once, in order.
 
     Raises TcreadyError for a missing target, a glob without a match, and a TOML file that lists no target.
@@ -77,10 +77,10 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
                 except TcreadyError as error:
                     raise TcreadyError(f"{name}: [{table.section}.{table.name}] {error}") from None
             else:
-                _refuse_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
+                _reject_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
                 yield Wanted("model", table.target, table)
     elif "::" in name:
-        _refuse_missing(name, root)
+        _reject_missing(name, root)
         yield Wanted("model", name)
     elif (root / name).exists():
         yield from _at(name, settings)
@@ -132,7 +132,7 @@ def _below(folder: str, parts: Sequence[str], root: Path, top: Path) -> Iterator
             yield from _below(f"{folder}{name}/", parts if part == "**" else rest, root, top)
 
 
-def _refuse_missing(text: str, root: Path, where: str = "") -> None:
+def _reject_missing(text: str, root: Path, where: str = "") -> None:
     target = Target.parse(text)
     if target.kind == "path" and not (root / target.place).is_file():
         raise TcreadyError(f"{where}{text}: there is no file {target.place}")
@@ -140,11 +140,11 @@ def _refuse_missing(text: str, root: Path, where: str = "") -> None:
 
 def _library_names(text: str, root: Path) -> tuple[str, ...]:
     """Return the models of a library that a name or a glob of names matches; none for any other text."""
-    return library.matching(text, root) or ((text,) if LibraryModel.parse(text) is not None else ())
+    return library.match_models(text, root) or ((text,) if LibraryModel.parse(text) is not None else ())
 
 
 def _of_library(name: str, table: TargetTable | None, settings: Settings) -> Wanted:
-    found = library.named((name,), settings.with_table(table).run, settings.root)[0]
+    found = library.find_models((name,), settings.with_table(table).run, settings.root)[0]
     return Wanted("model", found.target, table, name, found.read)
 
 
@@ -218,7 +218,7 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
     if Target.parse(each.target).is_notebook:  # it is read
         return ()
     if each.table is not None and each.named is None:
-        return (plan.of_table(each.table, settings.root, requested=True),)
+        return (plan.run_of_table(each.table, settings.root, requested=True),)
     models: Mapping[str, str] = {each.target: each.named} if each.named is not None else {}
     static = _static(report)
     tables = settings.tables or ()

@@ -85,7 +85,7 @@ class Condition:
         return ", ".join(found)
 
 
-def found(named: str, root: Path) -> list[Path]:
+def find_files(named: str, root: Path) -> list[Path]:
     """Return the files of a trace: a named file, or those in a folder and below, by name.
 
     Raises TcreadyError if there are none.
@@ -110,7 +110,7 @@ def found(named: str, root: Path) -> list[Path]:
 def _is_trace(path: Path) -> bool:
     """Return True if one of the first lines is an event."""
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             return path.name.startswith(NAMED) or any(
                 EVENT.match(file.readline(LONGEST)) is not None for _ in range(FIRST)
             )
@@ -118,7 +118,7 @@ def _is_trace(path: Path) -> bool:
         return path.name.startswith(NAMED)
 
 
-def _opened(path: Path) -> BufferedIOBase:
+def _open(path: Path) -> BufferedIOBase:
     """Open the bytes of a file, decompressed if they are gzip, whatever its name. Raises OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -164,7 +164,7 @@ def events(
         TcreadyError: The file cannot be opened.
     """
     try:
-        file = _opened(path)
+        file = _open(path)
     except OSError as error:
         raise TcreadyError(f"{path}: {error.strerror or error}") from None
     with file:
@@ -300,20 +300,20 @@ def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
     """Return the JSON object of an event; None if it cannot be read."""
     try:
         data: Mapping[str, Any] = json.loads(text)
-        return cast("Mapping[str, Any]", _spelled(data)) if b"\\u" in text else data
+        return cast("Mapping[str, Any]", _without_surrogates(data)) if b"\\u" in text else data
     except (ValueError, RecursionError):
         seen.unreadable += not seen.cut
         return None
 
 
-def _spelled(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     """Replace lone surrogates, which JSON can represent and files cannot."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_spelled(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_spelled(name): _spelled(item) for name, item in value.items()}
+        return {_without_surrogates(name): _without_surrogates(item) for name, item in value.items()}
     return value
 
 

@@ -25,7 +25,7 @@ from tcready.schema.run import (
     Trace,
     TracedProcess,
 )
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import STAGES, Mode
 from tcready.traces import files, places
 from tcready.traces.advice import Behind, advice
@@ -90,7 +90,7 @@ def read(
     Raises:
         TcreadyError: A file or folder does not exist, or contains no trace.
     """
-    paths = [path for each in named for path in files.found(each, root)]
+    paths = [path for each in named for path in files.find_files(each, root)]
     processes = [read_process(path) for path in dict.fromkeys(paths)]
     known = {path for process in processes for path in _user_paths(process, root)}
     found = places.find(known, root, moved, search)
@@ -382,7 +382,7 @@ def _capture(seen: Observation, group: _Group) -> Stage:
     if not any(each.row is not None for _, _, some in group.found for each in some):
         return Stage("capture", "not_run", "the trace holds the end of no compilation", reason="not_asked")
     count = len(seen.graphs)
-    words = f"{count} graph{'' if count == 1 else 's'}, {Troubles.of(seen).summary()}, by the trace of a job"
+    words = f"{count} graph{'' if count == 1 else 's'}, {CaptureFailures.of(seen).summary()}, by the trace of a job"
     return Stage("capture", "pass", words)
 
 
