@@ -110,9 +110,7 @@ def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tu
             path = find(name)
             if path is None:
                 raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")
-            if (
-                path.suffix != ".py"
-            ):  # what is tried is imported from copies; whatever else is read stands as it was
+            if path.suffix != ".py":  # tried code is imported from copies; all other files are unchanged
                 raise TcreadyError(
                     f"{named} changes {name}: only changes of Python sources (.py) can be tried"
                 )

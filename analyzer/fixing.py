@@ -283,7 +283,7 @@ def _worked(
         changes, needless, seen = work.without_needless(seen, changes)
         refused += needless
         flags = tuple(dict.fromkeys(name for each in changes for name in names_of(each)))
-    # a break that costs nothing but itself is not mended by leaving more out
+    # leaving more out does not fix a break that costs nothing but itself
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
     candidates = next_ones(
@@ -517,7 +517,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             ]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
             found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
-    # what is written anew there takes the rest of the line along: another reading tells what is left of it
+    # what is written anew there takes the rest of the line along: another reading shows what is left of it
     anew = {
         (each.path, stood(files.path(each.path), line))
         for each in found.changes

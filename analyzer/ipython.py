@@ -19,7 +19,7 @@ def load(shell: Any) -> None:
         values that names have after the cell: `%%tcready net, x, plan=True`.
         """
         if not cell.lstrip().startswith("%%"):
-            cell = f"# %%tcready {line}\n{cell}"  # lines are told as they stand in the whole cell
+            cell = f"# %%tcready {line}\n{cell}"  # line numbers are those in the whole cell
         shell.execution_count -= 1  # already that of the next cell
         try:
             ran = shell.run_cell(cell)

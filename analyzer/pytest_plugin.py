@@ -188,7 +188,7 @@ def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, 
         )
     except TcreadyError as error:
         wrong = str(error)
-    if wrong:  # not where it was caught: the report would tell of both exceptions
+    if wrong:  # not where it was caught: the report would show both exceptions
         _fail(wrong)
     found = list(_problems(seen, options, allowed))
     if found:

@@ -501,7 +501,7 @@ class Work:
                     if trial.not_lasting is None:
                         self.refuted_elsewhere.add(identity_of(change))
             elif any((other.change.path, other.change.line) == place for other in accepted):
-                continue  # the break has a cure already
+                continue  # the break has a fix already
             else:
                 accepted.append(dataclasses.replace(candidate, change=change))
                 runs.append(trial.observation)

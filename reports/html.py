@@ -128,7 +128,7 @@ def embedded(report: Report) -> Markup:
     text = json.dumps(json.loads(json_.render(report)), sort_keys=True, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - escaped for where it stands
+    return Markup(text)  # noqa: S704 - escaped for its context
 
 
 def _asset(name: str) -> str:

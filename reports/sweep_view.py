@@ -151,7 +151,7 @@ def laid_out(sweep: Sweep) -> Table:
     differs: tuple[bool, ...] = ()
     if len(every) > 1:
         *plain, interpreters = zip(*every, strict=True)
-        # A path is long: it is shown only if versions do not tell the interpreters apart.
+        # A path is long: it is shown only if versions do not distinguish the interpreters.
         versions = {each[2:4] for each in every}
         differs = (
             *(len({*values} - {""}) > 1 for values in plain),

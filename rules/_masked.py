@@ -239,7 +239,7 @@ class _Unguarded:
             value = expression(f"{torch}.where(test, v, {NEUTRAL_OF[name]})", test=test, v=call.args[0].value)
             return call.with_changes(args=[call.args[0].with_changes(value=value)])
         elif name in ELEMENTWISE:
-            of = expression("x.clone()", x=func.value)  # whose old value a gradient may need
+            of = expression("x.clone()", x=func.value)  # a gradient may need the old value
             new = call.with_changes(func=func.with_changes(value=of, attr=cst.Name(name)))
             made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=new)
         else:

@@ -147,7 +147,7 @@ def _reading(
             or _name(around.func) in OF_FLOATS
         ):
             return node, tensor, conversion
-        if conversion:  # `float(int(t))`: two conversions, told apart by nobody
+        if conversion:  # `float(int(t))`: two conversions, which nothing distinguishes
             return None
         node, conversion = around, _name(around.func)
 

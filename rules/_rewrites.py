@@ -44,7 +44,7 @@ class _Fill(cst.CSTTransformer):
         return updated_node if part is None else in_parentheses(part)
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802
-        # an argument stands between commas: it needs no parentheses of its own
+        # an argument is between commas: it needs no parentheses of its own
         return updated_node.with_changes(value=bare(updated_node.value), keyword=original_node.keyword)
 
     def leave_Attribute(  # noqa: N802

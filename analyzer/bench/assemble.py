@@ -547,7 +547,7 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
             return f"{where}{some}{errors[0]}"
     if _most(len(cases) for cases in _timed(processes, arm, weights) if cases is not None) is not None:
         return ""
-    # An error without a case, such as that of an arm whose code does not run.
+    # An error without a case, such as that of an arm with code that does not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
     failures = [each.answer.failure for each in with_arm if each.answer.failure and not each.answer.timed_out]
     return next(iter((*errors, *failures)), "")

@@ -188,7 +188,7 @@ class _Live:
         from rich.console import Console
 
         self._console = Console(stderr=True, highlight=False)
-        # rich asks for the text again with each picture of the spinner: the seconds go on while nothing else is told
+        # rich asks for the text again with each picture of the spinner: the seconds continue while there is no other news
         self._shown.enter_context(self._console.status(self))
 
     def __rich__(self) -> Text:

@@ -208,7 +208,7 @@ class Reader:
         options = dataclasses.replace(
             settings.read,
             torch=installed.torch_for(settings.read.torch, self._root),
-            lenient=True,  # what does not parse and does not name torch is somebody else's to tell
+            lenient=True,  # other tools report code that does not parse and does not name torch
         )
         same = current is not None and current.options == options
         session = current.session if current is not None and same else Session(options, self._rules)

@@ -158,7 +158,7 @@ class Editing:
         for each in self._projects.values():
             each.stop.set()
 
-    # What the editor tells
+    # Notifications of the editor
 
     def begun(self, params: types.InitializeParams) -> None:
         self._server.protocol.trace = params.trace or types.TraceValue.Off
@@ -439,7 +439,7 @@ class Editing:
             for problem in read.problems:
                 self._log(problem)
 
-    # Documents and where they stand
+    # Documents and their locations
 
     def _path(self, uri: str, language: str) -> Path | None:
         """Return the path of a Python document, saved or not; None for any other."""
@@ -470,7 +470,7 @@ class Editing:
         for folder in path.parents:
             try:
                 speaks = project.has_table(folder)
-            except TcreadyError:  # it will be told once it is read
+            except TcreadyError:  # it is reported once it is read
                 speaks = True
             if speaks or folder == top:
                 return folder

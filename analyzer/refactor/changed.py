@@ -437,7 +437,7 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
     if not hasattr(node, "body") and not isinstance(node, ast.Match):
         scope.statements.append(_Run(node, arm))
     elif text := _header(node):
-        # of a loop over nothing the header tells nothing
+        # the header says nothing about a loop over nothing
         shows = node.body[0] if isinstance(node, (ast.For, ast.AsyncFor)) else node
         scope.statements.append(_Run(shows, arm, text))
     for name, value in ast.iter_fields(node):

@@ -40,7 +40,7 @@ def rewritten(rule: Rule, sample: Sample) -> Example | None:
     text = before = re.sub(r"[ ]*# (BAD|FOLLOWS)\b.*", "", before)
     how: list[str] = []
     while lines:
-        line = lines.pop()  # the last: what stands above stays where it is, but for an import at the top
+        line = lines.pop()  # the last: lines above stay where they are, except for an import at the top
         found = next(_of_line(rule, text, line), None)
         if found is not None:
             text = apply_edits(text, found.edits)

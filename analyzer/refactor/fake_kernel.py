@@ -43,7 +43,7 @@ def register_fake_kernel(
         yield Declined("no function stands around it")
         return
     at = first_line(statement)
-    while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to what it stands above
+    while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to the code below it
         at -= 1
     imports = tuple(add_imports(path, source, () if found else ("import torch",)))
     end = source.line_end(at)

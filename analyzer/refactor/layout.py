@@ -274,7 +274,7 @@ def _delimiters(tokens: Sequence[Token]) -> dict[int, int]:
             found[number] = COMPARISON
         elif behind and text in BINARY:
             found[number] = BINARY[text]
-    # the comma that stands behind everything separates nothing
+    # the trailing comma separates nothing
     if len(tokens) - 1 in found and list(found.values()).count(COMMA) == 1:
         del found[len(tokens) - 1]
     return found

@@ -177,7 +177,7 @@ def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> E
     first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
     margin = _margin(source, first)
     new = list(change.new)
-    if new:  # what stands above the first of the old ones stays there
+    if new:  # lines above the first of the old ones stay there
         new[0] = new[0].with_changes(leading_lines=())
     written = [line for each in new for line in _written(each, margin, piece.tree.default_indent)]
     before = "\n".join(source.lines[first - 1 : last])

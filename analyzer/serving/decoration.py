@@ -108,7 +108,7 @@ class _Reader:
             if file is not None:
                 try:
                     tree = ast.parse(file.text)
-                    # By its ending a package is told, from which relative imports start.
+                    # Relative imports start from a package, which its file name shows.
                     path = Path(file.shown)
                     self.modules[name] = module = build_module(Source(path, file.text, tree, ""), name)
                     for info in _all_classes(module):

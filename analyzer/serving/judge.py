@@ -190,7 +190,7 @@ def _called_as(
         return []
     known = [each for each in classes.values() if each.name in types and name in (each.name, *each.bases)]
     own = classes.get(name)
-    # Of the code that it stands in the file is known: a class of the same name elsewhere is another one.
+    # The file of the surrounding code is known: a class of the same name elsewhere is another one.
     if own is None or known or (symbol == finding.symbol and own.path != finding.path):
         return known
     return [own]

@@ -278,7 +278,7 @@ def sweep(
         return Surveyor(root, grounds.interpreter(python, root), code)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
-    for cell in cells:  # one that is no Python is told before anything is read
+    for cell in cells:  # an interpreter that is not Python is reported before anything is read
         surveyor(cell.python or settings.run.python)
     things = targets.resolve_targets(names, settings)
     if not things:
