@@ -74,7 +74,7 @@ _HOMES = MappingProxyType(
         "TcreadyError": "tcready.schema.words",
     }
 )
-"""The modules of those names that `tcready.api` does not have."""
+"""The modules of exported names that are not in `tcready.api`."""
 
 
 def __getattr__(name: str) -> Any:

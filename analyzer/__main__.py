@@ -6,7 +6,8 @@ import gc
 
 
 def script() -> None:
-    """What a console runs: the process ends with it, so nobody walks what is loaded and built to see what can go."""
+    """Entry point of the console script. The process exits inside it, so that no time is spent on freeing loaded
+    objects."""
     gc.disable()
     from tcready.cli import main
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
-from tcready.installed import advice, of_other_tables, rule_set, tool, torch_for
+from tcready.installed import advice, rule_set, tool, torch_for, warn_no_tables
 from tcready.installed import is_of_a_run as is_of_a_run
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from tcready.traces import Traced
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
-Tell = Callable[[str], None]
-"""Called with one line that says what goes on."""
+Announce = Callable[[str], None]
+"""A function that is called with one line about the current work."""
 
 
 SHOWN_LINKS = 5
-"""Of links that are not read."""
+"""Maximum number of unread links that are named."""
 NOT_GIVEN = object()
-"""Stands for inputs that were left out: None may be one."""
+"""The default of inputs that were not given. None cannot be the default because it is a valid input."""
 
 
 def _say_nothing(_: object) -> None: ...
@@ -63,7 +63,7 @@ def check(
     observations: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report: ...
@@ -88,10 +88,10 @@ def check(
     ignore: Sequence[str] | None = None,
 ) -> Checked: ...
 def check(targets: Any, inputs: Any = NOT_GIVEN, **options: Any) -> Report | Checked:
-    """Reads and judges targets, runs those that are due, and puts both together.
+    """Check targets: read and analyze them, run those that can be run, and combine the results in a report.
 
-    The first argument names targets, or it is a module or function of this process itself: `check_targets` and
-    `check_object` have the two in full.
+    The first argument names targets, or is a module or function of this process. `check_targets` and `check_object`
+    document the two cases.
     """
     if callable(targets):
         return check_object(targets, inputs, **options)
@@ -112,29 +112,29 @@ def check_object(
     root: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Checked:
-    """Checks a module or function of this process, and leaves it as it was.
+    """Check a module or function of this process without changing it.
 
     Its classes are read where they were defined, in files or in cells of a notebook, and copies of it are compiled in
-    this process. What crashes or hangs takes this process along, and what was compiled before is compiled again at its
+    this process. A crash or a hang affects this process, and code that was compiled before is compiled again at its
     next call.
 
     Args:
         value: The module or function.
-        inputs: What it is called with: a tensor, a tuple of arguments, a dict of keyword arguments, `(args, kwargs)`,
+        inputs: The inputs of a call: a tensor, a tuple of arguments, a dict of keyword arguments, `(args, kwargs)`,
             or `{"cases": {name: any of these}, "weights": {name: number}, "items": {"unit": text, "count": number}}`.
-            Left out, it is called without arguments.
+            Default: a call without arguments.
         cases: Named inputs, in place of `inputs`.
-        mode: "infer" is `eval()` without gradients, "train" is `train()` with loss, backward and optimiser, on copies.
+        mode: "infer" is `eval()` without gradients, "train" is `train()` with loss, backward and optimizer, on copies.
         bench: True, or options of `tcready bench` by the names of their flags (`{"quick": True, "arm": ["default"]}`):
-            the speed of eager and compiled code is measured, in copies of this process if there can be any.
-        root: Code below it is your own, and paths are told relative to it (the working folder).
+            measure the speed of eager and compiled code, in forked copies of this process if possible.
+        root: Code below this folder is your own, and paths are relative to it. Default: the working folder.
         options: `fullgraph`, `shapes`, `plan`, `backend`, `budget`, `weights`, `low`, `plain_call`, `select` and
-            `ignore`, as of a named target.
+            `ignore`, as for a named target.
 
     Raises:
-        TcreadyError: There is no torch, the inputs are none, the object is TorchScript or a class, or an option says
-            what cannot be done in this process: a time limit, another device.
-        TypeError: There is no such option.
+        TcreadyError: torch is missing, the inputs are invalid, the object is TorchScript or a class, or an option is
+            not supported in this process (a time limit, another device).
+        TypeError: An option is unknown.
     """
     from tcready import live
 
@@ -158,20 +158,22 @@ def check_object(
     if bench is not False:
         from tcready import benching
 
-        asked = {} if bench is True else dict(bench)
-        wanted = live.ToMeasure(benching.wanted_of_an_object(asked), asked, began)
+        bench_options = {} if bench is True else dict(bench)
+        wanted = live.ToMeasure(benching.wanted_of_an_object(bench_options), bench_options, began)
         chosen = benching.settings_for(wanted.options, chosen)
     run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
     read = dataclasses.replace(chosen.read, torch=_torch_of(chosen))
-    return live.checked(value, given, run, read, chosen.report, wanted)
+    return live.check_live(value, given, run, read, chosen.report, wanted)
 
 
 def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked:
-    """What the source says of a cell that IPython has run, read with all others; nothing is run for it."""
+    """Return what the source of all cells shows about a cell that IPython has run. Nothing is executed."""
     from tcready import live
 
     chosen = _chosen(None, root, {})
-    return live.checked_cell(text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report)
+    return live.check_live_cell(
+        text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report
+    )
 
 
 def check_targets(
@@ -181,35 +183,35 @@ def check_targets(
     observations: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
-    """Reads and judges targets, runs those that are due, and puts both together.
+    """Read and analyze targets, run those that can be run, and combine the results in a report.
 
     Args:
         targets: `path.py`, a folder, `path.py::Name` or `pkg.mod::Name`; one or several.
-        run: False, nothing is executed; None, a single named file or target is that gives its inputs itself or has
-            `inputs`; True, every target named is and each file of a folder that gives its inputs, and inputs that
-            nobody gives are made up.
-        observations: Files that the standalone worker wrote: they stand for runs, and nothing is run here.
-        settings: Options that were resolved already, as the command line has them; by default only the tables of
-            targets in the pyproject.toml of `root` are read.
-        root: Paths are told relative to it (the working folder).
-        announce: Called with what is about to be executed, or why it is not.
-        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
+        run: False: execute nothing. None: run a single named file or target if it provides inputs or has `inputs`.
+            True: run every named target and each file of a folder that provides inputs; generate inputs that are
+            not given.
+        observations: Files that the standalone worker wrote. They replace runs, and nothing is run here.
+        settings: Resolved options, as the command line has them. By default only the tables of targets in the
+            pyproject.toml of `root` are read.
+        root: Paths are relative to this folder. Default: the working folder.
+        announce: Called with what is about to be executed, or why it is not executed.
+        progress: Called with the progress: files that were read, the stage of a run, trials, the budget.
         options: Every option of `tcready check` by the name of its field in `tcready.options`, or of its flag with
             underscores: `device="cuda"`, `mode="train"`, `ignore=["TCR5"]`, `per_file_ignores={"tests/*": ["TCR"]}`.
-            None says nothing. An option wins over a target's table, and that over the default.
+            None is the same as leaving it out. An option overrides a target's table, which overrides the default.
 
     Returns:
-        The report. A run that fails is part of it. With `baseline` or `diff_base`, findings are left out and `narrowed`
-        says how many; verdicts, break sites and regions are those of all that was found.
+        The report. A failed run is part of it. With `baseline` or `diff_base`, findings are left out and `narrowed`
+        has their number; verdicts, break sites and regions still cover all findings.
 
     Raises:
-        TcreadyError: What the caller can mend: a file or a class that does not exist, a value that an option does not
-            take, options that contradict each other.
-        TypeError: There is no such option.
+        TcreadyError: Something that the caller can fix: a file or class that does not exist, an invalid value of an
+            option, options that contradict each other.
+        TypeError: An option is unknown.
     """
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     if not all(isinstance(name, str) for name in names):
@@ -222,14 +224,14 @@ def _report(
     run: bool | None,
     observations: Sequence[str],
     chosen: Settings,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
     traced: tuple[Observed, Traced] | None = None,
     stays: StayingWorker | None = None,
 ) -> Report:
-    """Return the report of `check`. `benched` is called before the runs; what it returns adds the measurements of a bench
-    to them. `stays` keeps the process of the last run for that. `traced` replaces the runs."""
+    """Return the report of `check`. `benched` is called before the runs; its result adds the measurements of a bench
+    to them. `stays` keeps the process of the last run for the bench. `traced` replaces the runs."""
     from tcready import library, narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
@@ -237,15 +239,15 @@ def _report(
     from tcready.static.units import is_wanted, links_out
 
     base, work, shown = chosen.root, chosen.work, chosen.report
-    known = narrow.known(shown, base)
-    named = library.named(names, chosen.run, base, chosen.values["mode"])
+    known = narrow.load_known(shown, base)
+    named = library.find_models(names, chosen.run, base, chosen.values["mode"])
     if named:
-        library.refuse_unread(named, run)
+        library.reject_unread(named, run)
         targets = {each.text: each.target for each in named}
         names = tuple(dict.fromkeys([*(targets.get(name, name) for name in names), *targets.values()]))
     models = {each.target: each.text for each in named}
     unread = {each.target: each.warning for each in named if not each.read}
-    plan.refuse_contradictions(names, chosen, run, observations)
+    plan.validate_options(names, chosen, run, observations)
     if work.force_exclude:
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
     may_run = run is not False and not observations
@@ -265,7 +267,7 @@ def _report(
     for warning in empty:
         announce(warning)
     if observations:
-        seen = made_or_brought.brought(observations, base, announce)
+        seen = made_or_brought.load_runs(observations, base, announce)
         apart = tuple(
             f"{run.target} was run elsewhere and is not what was named here: its run stands beside what was read"
             for run in seen.runs
@@ -278,8 +280,8 @@ def _report(
         seen = dataclasses.replace(traced[0], runs=runs)
     else:
         there = tuple(name for name in names if name not in read.missing)
-        asked = run if len(names) == 1 else run is True  # one of several is not run unasked
-        planned = tuple(plan.due(there, asked, chosen, tables, read.result, models)) if may_run else ()
+        requested = run if len(names) == 1 else run is True  # one of several is not run unasked
+        planned = tuple(plan.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
@@ -288,7 +290,7 @@ def _report(
     studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
     if studies and not seen.runs:
         announce(f"nothing was run, so {', '.join(studies)} did nothing: --run or --inputs run the target")
-    other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
+    other_torch = made_or_brought.warn_other_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
         skipped=(
@@ -296,35 +298,35 @@ def _report(
             *plan.unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
         ),
         sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
-        warnings=(*read.result.warnings, *empty, *seen.warnings, *of_other_tables(version), *other_torch),
+        warnings=(*read.result.warnings, *empty, *seen.warnings, *warn_no_tables(version), *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
     if work.verify_fixes:
         from tcready import fixing
 
-        report = fixing.verified(report, chosen, version, rule_set(), announce, progress)
+        report = fixing.verify_report(report, chosen, version, rule_set(), announce, progress)
     report = dataclasses.replace(
         report,
         targets=tuple(
             each  # what was asked of a run elsewhere, its worker wrote down
             if observations and each.was_run
-            else each.asked_with(plan.asked(each.target, models.get(each.target), chosen))
+            else each.with_command(plan.command_arguments(each.target, models.get(each.target), chosen))
             for each in report.targets
         ),
     )
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)), reading.dtype or "")
-    report, notes = narrow.narrowed(
+    report, notes = narrow.filter_report(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
     )
     for note in notes:
         announce(note)
     if shown.serving is not None:
-        report = _served(report, base, announce)
+        report = _with_serving(report, base, announce)
     return _at_its_commit(report, base) if work.checkout else report
 
 
-def _served(report: Report, base: Path, announce: Tell) -> Report:
-    """The report with what the serving engine that is installed makes of its findings."""
+def _with_serving(report: Report, base: Path, announce: Announce) -> Report:
+    """Return the report with the verdict of the installed serving engine on its findings."""
     from tcready import serving
 
     found = serving.by_the_installed(report, base)
@@ -340,32 +342,33 @@ def check_trace(
     moved: Sequence[str] = (),
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
-    """Reads what a job left under `TORCH_TRACE`, in place of a run, and judges the sources by it.
+    """Read the files that a job wrote with `TORCH_TRACE`, in place of a run, and analyze the sources with them.
 
     Args:
-        traces: Files of a trace, or folders of them; together they are of one job. They are read, nothing is executed.
-        targets: What to read, as of `check`; by default the files below `root` whose code the trace speaks of.
-        moved: `OLD=NEW`, folders of the job and what they are here, if that is not told by the ends of paths.
-        settings, root, announce, progress, options: As of `check`.
+        traces: Files of a trace, or folders of them, all of one job. They are read; nothing is executed.
+        targets: What to read, as for `check`. Default: the files below `root` that occur in the trace.
+        moved: `OLD=NEW`: folders of the job and the corresponding folders here. Needed only if the ends of paths do
+            not identify them.
+        settings, root, announce, progress, options: As for `check`.
 
     Returns:
-        The report, with a target for each function that the job had torch compile. `trace` of its observation says what a
-        trace does not hold.
+        The report, with a target for each function that the job compiled. `trace` of its observation lists what a
+        trace does not contain.
 
     Raises:
-        TcreadyError: As `check` does; there is no trace, or a text of `moved` is none.
-        TypeError: There is no such option.
+        TcreadyError: As for `check`; there is no trace, or a value of `moved` is invalid.
+        TypeError: An option is unknown.
     """
     from tcready import observations as made_or_brought
 
     chosen = _chosen(settings, root, options)
     folders = (traces,) if isinstance(traces, str) else tuple(traces)
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    found = made_or_brought.traced(folders, moved, chosen.root, announce)
+    found = made_or_brought.load_traces(folders, moved, chosen.root, announce)
     chosen = chosen.with_keywords(
         {
             name: value
@@ -385,16 +388,17 @@ def check_trace(
 
 
 def _with_figures(seen: Observation) -> Observation:
-    """What the standalone worker measured is worked out here, where there are statistics."""
+    """Return the report with the figures of what the standalone worker measured. They need scipy, which is available
+    here."""
     if seen.bench_run is None:
         return seen
     from tcready import benching
 
-    return benching.worked_out(seen)
+    return benching.compute_bench(seen)
 
 
 def _not_followed(links: Sequence[str]) -> tuple[str, ...]:
-    """What to say of links in folders that lead out of these and of the project."""
+    """Return a warning about links that lead out of the given folders and of the project."""
     if not links:
         return ()
     more = f" and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
@@ -403,7 +407,7 @@ def _not_followed(links: Sequence[str]) -> tuple[str, ...]:
 
 
 def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...]:
-    """What to say if no Python file was named."""
+    """Return a warning if no Python file was named."""
     silent = not static.skipped and not static.warnings
     if names and silent and static.statistics.get("files") == 0:
         return (f"no Python file in {', '.join(names)}",)
@@ -429,39 +433,39 @@ def fix(
     keep_output: bool = False,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Fixed:
-    """The changes that let Dynamo take the code of targets.
+    """Return changes that let Dynamo compile the code of targets.
 
     Args:
-        targets: As of `check`.
-        verify: Put each change to the proof, by runs before and after it; without, nothing is executed.
-        unsafe: Give what is not safe as well: without `verify` what may do something else, with it what was shown on
-            one side of a branch alone, or raises another exception.
-        third_party: Give changes in installed packages as well.
+        targets: As for `check`.
+        verify: Verify each change by runs before and after it. Otherwise nothing is executed.
+        unsafe: Include unsafe changes: without `verify` those that may change behavior, with it those for which only
+            one side of a branch was exercised, or that raise another exception.
+        third_party: Include changes in installed packages.
         keep_output: Leave out changes by which compiled code prints, logs or warns less.
-        settings, root, announce, progress, options: As of `check`.
+        settings, root, announce, progress, options: As for `check`.
 
     Returns:
-        The changes, what is left, and the files as they would be; with `verify` of several targets also what could not
-        be run (`failure`). Nothing is written: `apply` does.
+        The changes, what is left, and the changed files; with `verify` of several targets also what could not
+        be run (`failure`). Nothing is written: `apply` does that.
 
     Raises:
-        TcreadyError: As `check` does; with `verify`, if one target is named and nothing gives its inputs.
-        TypeError: There is no such option.
+        TcreadyError: As for `check`; with `verify`, if a single target is named and there are no inputs for it.
+        TypeError: An option is unknown.
     """
     from tcready import fixing, library
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    fixing.refuse_notebooks(names)
+    fixing.reject_notebooks(names)
     chosen = _chosen(settings, root, options)
-    library.refuse_names(names, chosen.root)
+    library.reject_library_models(names, chosen.root)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select, keep_output)
     if not verify:
         return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
-    return fixing.proved(
+    return fixing.find_and_prove(
         names, _with_tables(chosen), _torch_of(chosen), rule_set(), wanted, announce, progress
     )
 
@@ -469,7 +473,7 @@ def fix(
 def _chosen(
     settings: Settings | None, root: str | os.PathLike[str] | None, options: Mapping[str, Any]
 ) -> Settings:
-    """The settings of a call: those that were given, or the defaults, at `root`, with its keywords."""
+    """Return the settings of a call: the given ones, or the defaults, at `root`, with the keywords of the call."""
     base = Path(root or (settings.root if settings else Path.cwd())).resolve()
     return dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
 
@@ -480,7 +484,7 @@ def _with_tables(chosen: Settings) -> Settings:
 
 
 def settings_for(targets: Sequence[str], settings: Settings) -> Settings:
-    """The settings as they hold for the targets that were named, if the project has one table for them."""
+    """Return the settings that apply to the named targets, if the project has one table for all of them."""
     from tcready import plan
 
     tables = [
@@ -496,59 +500,60 @@ def bench(
     command: str = "",
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
-    """Measures what compiling a target brings: eager held against compiled, each in several processes.
+    """Measure whether compiling a target pays off: eager against compiled code, each in several processes.
 
     Args:
-        target: As of `check`; what gives no inputs gets some made up.
-        wanted: What is measured, and how long it may take.
-        command: What repeats it, for the report.
-        settings, root, announce, progress, options: As of `check`.
+        target: As for `check`. If no inputs are given, they are generated.
+        wanted: What to measure, and the time limit.
+        command: The command that repeats the bench, for the report.
+        settings, root, announce, progress, options: As for `check`.
 
     Returns:
         The report of a check of the target, with `bench` in its run.
 
     Raises:
-        TcreadyError: As `check` does; for an arm, a file of sizes or a patch that is none; if several targets are due.
-        TypeError: There is no such option.
+        TcreadyError: As for `check`; an arm, a file of sizes or a patch is invalid; several targets are to be run.
+        TypeError: An option is unknown.
     """
     from tcready import benching, explaining
     from tcready.dynamic import StayingWorker
     from tcready.options import BenchOptions
 
     began = time.monotonic()
-    asked = wanted or BenchOptions()
-    chosen = benching.settings_for(asked, _chosen(settings, root, options))
+    options_of_bench = wanted or BenchOptions()
+    chosen = benching.settings_for(options_of_bench, _chosen(settings, root, options))
 
     def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
-        benching.refuse_several(planned)
-        benching.refuse_another_plan(planned, asked)
-        benching.refuse_another_bench(planned, chosen, asked)
-        benching.announce_short_budget(asked, announce)
+        benching.reject_several(planned)
+        benching.reject_other_plan(planned, options_of_bench)
+        benching.reject_other_bench(planned, chosen, options_of_bench)
+        benching.announce_short_budget(options_of_bench, announce)
         return lambda seen: benching.benched(
             seen,
             planned,
             chosen,
-            asked,
+            options_of_bench,
             command,
             announce,
             progress,
             began,
-            lambda: explaining.kept(chosen.root),
+            lambda: explaining.stored_report(chosen.root),
             stays,
         )
 
-    with StayingWorker(asked.steps) as stays:
+    with StayingWorker(options_of_bench.steps) as stays:
         return _report((target,), True, (), chosen, announce, progress, benched, stays=stays)
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
-    """What is slower in `after` than in the stored bench `before` by more than `wanted` ("5%"), in one line each.
+    """Return one line for each arm that is slower in `after` than in the stored bench `before` by more than `wanted`
+    ("5%").
 
-    Raises TcreadyError if `before` holds no bench of a target of `after`, or was measured on another machine or stack.
+    Raises TcreadyError if `before` has no bench of a target of `after`, or was measured on another machine or stack.
     """
     from tcready import benching
 
@@ -562,39 +567,39 @@ def sweep(
     wanted: SweepOptions | None = None,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
-    """Checks many models, and keeps what was found in a store: what did not change is not worked out again.
+    """Check many models and keep the results in a store: what did not change is not analyzed again.
 
     Args:
-        targets: As of `check`; globs, names of packages, and TOML files that list targets as well.
-        run: Run each model, with inputs that are made up where nobody gives them; False, nothing is executed.
-        wanted: Where results are kept, how many models are worked on at a time, and the matrix of settings.
-        settings, root, announce, progress, options: As of `check`.
+        targets: As for `check`; also globs, names of packages, and TOML files that list targets.
+        run: True: run each model, with generated inputs if none are given. False: execute nothing.
+        wanted: The store, the number of models that are processed at a time, and the matrix of settings.
+        settings, root, announce, progress, options: As for `check`.
 
     Returns:
-        One report of all; its `sweep` says what holds of all models together, and what changed since the last sweep.
+        One report on all models. Its `sweep` summarizes them and lists what changed since the last sweep.
 
     Raises:
-        TcreadyError: As `check` does; a store that cannot be used.
-        TypeError: There is no such option.
+        TcreadyError: As for `check`; the store cannot be used.
+        TypeError: An option is unknown.
     """
     from tcready.options import SweepOptions
     from tcready.sweeping import course
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    asked = wanted or SweepOptions()
+    sweep_options = wanted or SweepOptions()
     chosen = _chosen(settings, root, options)
-    report = course.sweep(names, _with_tables(chosen), asked, run, announce, progress)
+    report = course.sweep(names, _with_tables(chosen), sweep_options, run, announce, progress)
     return _at_its_commit(report, chosen.root) if chosen.work.checkout else report
 
 
 def export_sweeps(
     store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
 ) -> None:
-    """Writes every result that a store of sweeps holds to one Parquet file.
+    """Write every result in a store of sweeps to one Parquet file.
 
     Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
     """
@@ -617,54 +622,54 @@ def prove(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     beside: Sequence[str] = (),
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> FixChange | str:
-    """Puts a patch of anybody's to the proof that `fix` asks of its own changes.
+    """Verify any patch in the way that `fix` verifies its own changes.
 
     Args:
         patch: A unified diff; its paths are below `root` or below a site-packages folder.
-        target: What to run, as of `check`.
-        named: How the patch is called.
+        target: What to run, as for `check`.
+        named: The name of the patch in messages.
         beside: Settings of `torch._dynamo.config` that belong to the patch: `capture_scalar_outputs`, which becomes
             True, or `recompile_limit=64`.
-        settings, root, announce, progress, options: As of `check`.
+        settings, root, announce, progress, options: As for `check`.
 
     Returns:
-        The patch as one change, with what was shown; or why it could not be tried, in one line.
+        The patch as one change, with the result of the verification; or why it could not be tried, in one line.
 
     Raises:
-        TcreadyError: The patch does not apply, `beside` names no setting, nothing gives inputs, or as `check` does.
+        TcreadyError: The patch does not apply, `beside` names an unknown setting, there are no inputs, or as for `check`.
     """
     from tcready import fixing, library
 
     chosen = _chosen(settings, root, options)
-    library.refuse_names((target,), chosen.root)
+    library.reject_library_models((target,), chosen.root)
     return fixing.proved_patch(
         target, _with_tables(chosen), rule_set(), (patch, named), announce, progress, beside
     )
 
 
 def changed_by(patch: str, named: str = "the patch") -> list[str]:
-    """The files that a unified diff changes, as it names them. Raises TcreadyError if it is none."""
+    """Return the files that a unified diff changes, as it names them. Raises TcreadyError for an invalid diff."""
     from tcready import applying
 
     return applying.changed_by(patch, named)
 
 
 def holds(change: FixChange) -> bool:
-    """Whether a patch that was put to the proof holds: nothing speaks against it, not even another exception."""
+    """Return True if a patch passed verification without any reservation, not even another exception."""
     return change.state == "proved" and not (change.unsafe or "").startswith("another exception")
 
 
 def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> list[str]:
-    """Writes the changed files of the user's, each whole or not at all; installed packages are left as they are.
+    """Write the changed files of the user, all or none; installed packages are not changed.
 
-    Gives the paths that were written.
+    Returns the paths that were written.
 
     Raises TcreadyError, with nothing written, if a file changed since it was read, is outside of `root` (the working
-    folder), or has changes that are not committed and `dirty` does not allow it.
+    folder), or has uncommitted changes and `dirty` does not allow them.
     """
     from tcready import applying
     from tcready.schema.paths import is_installed
@@ -674,13 +679,13 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     return [file.shown for file in own]
 
 
-def refuse_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
-    """Raises TcreadyError if `apply` would not write one of `files`, for its changes are not committed: known before
-    anything is put to the proof. Paths are relative to `root` (the working folder); what is no file is left out."""
+def reject_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
+    """Raise TcreadyError if `apply` would refuse one of `files` because of uncommitted changes. Call it before
+    verification. Paths are relative to `root` (the working folder); paths that are not files are ignored."""
     from tcready import applying
 
     base = Path(root or Path.cwd()).resolve()
-    applying.refuse_uncommitted((each for each in files if (base / each).is_file()), base)
+    applying.reject_uncommitted((each for each in files if (base / each).is_file()), base)
 
 
 def observe(
@@ -691,38 +696,38 @@ def observe(
     progress: Progressing = _say_nothing,
     **options: Unpack[ObserveKeywords],
 ) -> Observation:
-    """Runs one target, in a process of its own.
+    """Run one target in a separate process.
 
     Args:
         target: `path.py`, `path.py::Name` or `pkg.mod::Name`.
         settings: How to run it.
-        root: Paths are told relative to it (the working folder).
-        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
-        options: Fields of `RunOptions` by name, which win over `settings`: `inputs="model.py::example"`,
-            `device="cuda"`, `timeout=60` (seconds). With `synthesise=True`, inputs that nothing gives are made up.
+        root: Paths are relative to this folder. Default: the working folder.
+        progress: Called with the progress: files that were read, the stage of a run, trials, the budget.
+        options: Fields of `RunOptions` by name, which override `settings`: `inputs="model.py::example"`,
+            `device="cuda"`, `timeout=60` (seconds). With `synthesise=True`, missing inputs are generated.
 
     Returns:
-        What was seen. A run that fails is told, not raised.
+        The observation. A failed run is part of it, not an exception.
 
     Raises:
-        TcreadyError: The interpreter or the launcher is not there, an option does not take such a value, or the folder
+        TcreadyError: The interpreter or the launcher does not exist, the value of an option is invalid, or the folder
             of `trace_out` is not empty.
-        TypeError: There is no such option.
+        TypeError: An option is unknown.
     """
     from tcready import observations, plan
     from tcready.options import RunOptions
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
-    plan.refuse_missing_programs(chosen)
+    plan.validate_programs(chosen)
     base = Path(root or Path.cwd()).resolve()
-    plan.refuse_used_trace_folder(chosen, base)
+    plan.validate_trace_folder(chosen, base)
     return observations.launch(target, chosen, base, progress)
 
 
 def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any) -> Observation:
-    """What compiling an object of this process shows, a module or a function, for `calls`; it runs in this process.
+    """Compile an object of this process, a module or a function, run `calls`, and return the observation.
 
-    `options` are those of `tcready.dynamic.observe_live`. Raises TcreadyError if torch is missing or a call is none.
+    `options` are those of `tcready.dynamic.observe_live`. Raises TcreadyError if torch is missing or a call is invalid.
     """
     from tcready import dynamic
 
@@ -730,10 +735,10 @@ def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any
 
 
 def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Observation:
-    """What a file holds: a JSON report, an HTML page of one, or what the standalone worker wrote.
+    """Load a JSON report, an HTML page of one, or a result of the standalone worker.
 
-    Raises TcreadyError, with the file's name or `named`, if it is none of these, is cut short or is of a newer
-    tcready.
+    Raises TcreadyError, with the name of the file or `named`, if it is none of these, is truncated, or was written by a
+    newer tcready.
     """
     from tcready import observations
 
@@ -742,15 +747,17 @@ def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Obs
 
 
 def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None) -> Report:
-    """One report of several files that `load` reads: reports of different targets, or a report and runs of what it
-    tells of that were made elsewhere. What several tell is judged as if all had been made at once.
+    """Combine several files that `load` can read into one report: reports of different targets, or a report and runs of
+    its targets on other machines. The result is the same as if everything had been made at once.
 
-    Sources that only a run knows of are read below `root` (the working folder) and where packages are installed, if
-    they are there. Raises TcreadyError for a file that cannot be read.
+    Sources that only a run names are read below `root` (the working folder) and in installed packages, if they exist.
+    Raises TcreadyError for a file that cannot be read.
     """
     from tcready import observations
 
-    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice())
+    return observations.combine_files(
+        files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice()
+    )
 
 
 def explain(
@@ -759,41 +766,41 @@ def explain(
     *,
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell = _say_nothing,
+    announce: Announce = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> tuple[Report, Finding]:
-    """The finding whose fingerprint is, or begins with, `fingerprint`, and the report that tells it.
+    """Return the finding with this fingerprint, or a unique beginning of it, and the report that contains it.
 
     Args:
-        fingerprint: As the text shows it, `9f3c2a1`, or as much of it as no other finding has.
-        named: Files of reports, or targets, which are read anew and not run. Left out, it is the last run that the
-            command line made in `root`, if the code is as it was then, else what stands in that folder.
-        settings, root, announce, options: As of `check`.
+        fingerprint: As in the text report, `9f3c2a1`, or a shorter unique beginning.
+        named: Files of reports, or targets, which are read but not run. Default: the last run that the command line
+            made in `root`, if the code did not change since, else the sources in that folder.
+        settings, root, announce, options: As for `check`.
 
     Raises:
-        TcreadyError: No finding has such a fingerprint, or several have; or as `check` and `combine` do.
+        TcreadyError: No finding or several findings have such a fingerprint; or as for `check` and `combine`.
     """
     from tcready import explaining
 
-    explaining.refuse_no_fingerprint(fingerprint)
+    explaining.validate_fingerprint(fingerprint)
     base = _chosen(settings, root, options).root
     if explaining.are_stored(named):
         report = combine(named, root=base)
-        found = explaining.named(fingerprint, report)
+        found = explaining.find_named(fingerprint, report)
         if found is None:
             raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
         return report, found
-    kept = () if named else (explaining.kept(base), explaining.kept(base, ran=False))
+    stored = () if named else (explaining.stored_report(base), explaining.stored_report(base, ran=False))
     known = [
         (last, of_last)
-        for last in kept
-        if last is not None and (of_last := explaining.named(fingerprint, last)) is not None
+        for last in stored
+        if last is not None and (of_last := explaining.find_named(fingerprint, last)) is not None
     ]
     for last, of_last in known:
         if explaining.still_holds(last, of_last, base):
             return last, of_last
     report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
-    found = explaining.named(fingerprint, report)
+    found = explaining.find_named(fingerprint, report)
     if found is not None:
         return report, found
     if known:
@@ -811,26 +818,27 @@ def explain(
 
 
 def when_run(root: str | os.PathLike[str]) -> str | None:
-    """When the run that `explain` looks into was kept in the working folder `root`, as `2026-01-31 14:05 UTC`; None if
-    there is none."""
+    """Return when the run that `explain` uses was stored in the working folder `root`, as `2026-01-31 14:05 UTC`;
+    None if there is none."""
     from tcready import explaining
 
     return explaining.when_run(Path(root))
 
 
 def keep_last(report: Report, root: str | os.PathLike[str], named: Sequence[str] = ()) -> None:
-    """Keeps a report on the targets that were `named` in the cache of the working folder `root`, for `explain`, if
-    reading the folder does not give it."""
+    """Store a report on the targets `named` in the cache of the working folder `root`, for `explain`. Skip it if
+    reading the folder gives the same report."""
     from tcready import explaining
 
     explaining.keep(report, Path(root), named)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
-    """What is fixed, new, moved and unchanged in `after`, and per target how verdict, coverage and break sites changed.
+    """Compare two reports: fixed, new, moved and unchanged findings, and how verdict, coverage and break sites of each
+    target changed.
 
-    `names` is how the two are called. Raises TcreadyError if `before` leaves findings out (a baseline): what is new
-    cannot be told then.
+    `names` are the names of the two reports. Raises TcreadyError if `before` leaves findings out (a baseline), because
+    new ones are then unknown.
     """
     from tcready import comparison as comparing
 
@@ -845,7 +853,7 @@ def compare_versions(
     settings: Settings,
     **asked: Any,
 ) -> tuple[Comparison, Report]:
-    """Which findings go and which come from one version of torch to another, by the source alone; and the later report.
+    """Compare the findings in the source for two versions of torch, and return the comparison and the later report.
 
     `asked` are further arguments of `check`.
     """
@@ -863,11 +871,12 @@ def compare_versions(
     if before.narrowed is not None:
         raise TcreadyError("two versions of torch cannot be compared behind a baseline or --diff-base")
     names = tuple("torch {}.{}".format(*each) for each in versions)
-    return comparing.of_versions(before, after, (names[0], names[1])), after
+    return comparing.compare_versions(before, after, (names[0], names[1])), after
 
 
 def write_worker(path: str | os.PathLike[str]) -> None:
-    """Writes the standalone worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
+    """Write the standalone worker, one file for any Python that has torch. Raises TcreadyError if it cannot be
+    written."""
     import tempfile
 
     from tcready import files
@@ -880,10 +889,10 @@ def write_worker(path: str | os.PathLike[str]) -> None:
 
 
 def render(report: Report | Comparison | FixResult | FixChange, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
-    """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own.
+    """Render `report` as text in one of the formats of `tcready.reports`; `options` are those of the format.
 
-    A comparison has the formats `text`, `json`, `markdown` and `html`, changes have `text` and `json`. Only `html` has
-    options of both: `editor` and `root`.
+    A comparison has the formats `text`, `json`, `markdown` and `html`, changes have `text` and `json`. Of their
+    formats, only `html` has options: `editor` and `root`.
     """
     from tcready import reports
 
@@ -897,9 +906,9 @@ def render(report: Report | Comparison | FixResult | FixChange, format: str, **o
 
 
 def editor_address(editor: str) -> str:
-    """The address at which `editor` opens a line, with `{path}`, `{line}` and `{column}`; empty for `none`.
+    """Return the address with which `editor` opens a line, with `{path}`, `{line}` and `{column}`; empty for `none`.
 
-    Raises TcreadyError for what is neither an editor known here nor such an address.
+    Raises TcreadyError for a value that is neither a known editor nor such an address.
     """
     from tcready.reports import editor_address
 
@@ -907,31 +916,33 @@ def editor_address(editor: str) -> str:
 
 
 def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
-    """The report of each model of a sweep, with the name of its page's file: what the page of all models links to."""
+    """Return the report of each model of a sweep, with the file name of its page. The page of the sweep links to
+    these files."""
     from tcready import reports
 
     return reports.pages_of_models(report)
 
 
 def render_finding(report: Report, finding: Finding, **options: Any) -> str:
-    """All that `report` tells of one of its findings, as text; `options` are `color` and `width`."""
+    """Render everything that `report` contains about one of its findings, as text; `options` are `color` and
+    `width`."""
     from tcready import reports
 
     return reports.render_finding(report, finding, **options)
 
 
 def failures(report: Report) -> tuple[str, ...]:
-    """What besides findings makes `exit_code` 1 or 2, a line for each target: a model that does not compile, a run that
-    established nothing."""
+    """Return one line for each target that makes `exit_code` 1 or 2 apart from findings: the model does not compile,
+    or a run established nothing."""
     from tcready import merge
 
     return tuple(merge.failures(report))
 
 
 def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """0 clean, 1 findings at or above `fail_on`, 2 something due could not be established.
+    """Return 0 if clean, 1 for findings at or above `fail_on`, 2 if something that was due could not be established.
 
-    Of a comparison 1 if a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0.
+    For a comparison, return 1 if a finding at or above `fail_on` is new or a target newly fails to compile, else 0.
     """
     if isinstance(report, Report):
         from tcready import merge

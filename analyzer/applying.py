@@ -1,4 +1,4 @@
-"""Write changed files, each completely or not at all, and apply patches to copies."""
+"""Write changed files, each whole or not at all, and apply a patch to copies of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import git
-from tcready.files import staged
+from tcready.files import stage_file
 from tcready.schema.words import TcreadyError
 from tcready.static import source
 
@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Changed:
-    """A file, as it was read and as it is to be."""
+    """A file before and after a change."""
 
     path: Path
     shown: str
@@ -30,24 +30,24 @@ class Changed:
 
 
 def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
-    """Writes every file, or none if one of them may not be written.
+    """Write every file, or none if one of them may not be written.
 
     Args:
-        files: What is to be written.
-        root: The working folder: nothing outside of it, nor below a site-packages in it, is written.
-        dirty: Whether files with changes that are not committed may be written.
+        files: The files to write.
+        root: The working folder. Nothing outside of it, nor below a site-packages folder in it, is written.
+        dirty: Write files with uncommitted changes as well.
 
     Raises:
-        TcreadyError: A file changed since it was read, is outside of `root`, has changes that are not committed, or
+        TcreadyError: A file changed since it was read, is outside of `root`, has uncommitted changes, or
             cannot be written.
     """
     ready: list[tuple[str, Path]] = []
     try:
         for file in files:
-            data = _refused_or_read(file, root, dirty=dirty)
+            data = _read_if_writable(file, root, dirty=dirty)
             new = source.encoded(file.after)
             mark = _BOM if data.startswith(_BOM) and not new.startswith(_BOM) else b""
-            ready.append((staged(file.path, mark + new), file.path))
+            ready.append((stage_file(file.path, mark + new), file.path))
         while ready:
             partial, path = ready[0]
             os.replace(partial, path)
@@ -60,8 +60,8 @@ def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
                 os.unlink(partial)
 
 
-def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
-    """What the file holds. Raises TcreadyError if it is not to be written."""
+def _read_if_writable(file: Changed, root: Path, *, dirty: bool) -> bytes:
+    """Read the file. Raises TcreadyError if it may not be written."""
     inside = file.path.is_relative_to(root) and "site-packages" not in file.path.relative_to(root).parts
     if not inside:
         raise TcreadyError(f"{file.shown} is outside the working folder: nothing was written")
@@ -69,12 +69,12 @@ def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
     if source.parse(file.path, data, "").text != file.before:
         raise TcreadyError(f"{file.shown} changed since it was read: nothing was written; run it again")
     if not dirty:
-        refuse_uncommitted([file.shown], root)
+        reject_uncommitted([file.shown], root)
     return data
 
 
-def refuse_uncommitted(files: Iterable[str], root: Path) -> None:
-    """Raises TcreadyError if git says that one of the files, relative to `root`, has changes that are not committed."""
+def reject_uncommitted(files: Iterable[str], root: Path) -> None:
+    """Raise TcreadyError if one of the files, relative to `root`, has uncommitted changes according to git."""
     for each in files:
         if git.ask(root, "status", "--porcelain", "--", str(root / each)):
             raise TcreadyError(
@@ -83,9 +83,9 @@ def refuse_uncommitted(files: Iterable[str], root: Path) -> None:
 
 
 def changed_by(text: str, named: str) -> list[str]:
-    """The files that a unified diff changes, as it names them; `named` is what the patch is called.
+    """Return the files that a unified diff changes, as it names them; `named` is the name of the patch.
 
-    Raises TcreadyError if it is none.
+    Raises TcreadyError for an invalid diff.
     """
     listed = _git(["apply", "--numstat", "-z", "-"], text, named, Path(tempfile.gettempdir()))
     names = [entry.split("\t", 2)[2] for entry in listed.split("\0") if entry.count("\t") >= 2]
@@ -94,11 +94,11 @@ def changed_by(text: str, named: str) -> list[str]:
     return names
 
 
-def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
-    """The files that a unified diff changes, by `git apply` on copies of them.
+def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
+    """Apply a unified diff with `git apply` to copies of the files that it names, and return them.
 
-    `named` is what the patch is called, `find` where a file stands that it names. Raises TcreadyError if a file is not
-    there, the patch does not apply, or makes, deletes or renames files.
+    `named` is the name of the patch; `find` returns the location of a file that it names. Raises TcreadyError if a file
+    is missing, or if the patch does not apply or creates, deletes or renames files.
     """
     names = changed_by(text, named)
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
@@ -110,9 +110,7 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
             path = find(name)
             if path is None:
                 raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")
-            if (
-                path.suffix != ".py"
-            ):  # what is tried is imported from copies; whatever else is read stands as it was
+            if path.suffix != ".py":  # tried code is imported from copies; all other files are unchanged
                 raise TcreadyError(
                     f"{named} changes {name}: only changes of Python sources (.py) can be tried"
                 )
@@ -123,7 +121,7 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
         try:
             _git(["apply", "--whitespace=nowarn", "-"], text, named, copies)
         except TcreadyError as error:
-            raise TcreadyError(f"{error}{_other_ends(text, found)}") from None
+            raise TcreadyError(f"{error}{_line_end_message(text, found)}") from None
         try:
             return tuple(
                 Changed(path, name, source.read(path).text, source.read(copies / name).text)
@@ -135,11 +133,12 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _SIDES = {"-": (1, 0), "+": (0, 1), " ": (1, 1), "": (1, 1)}
-"""By how a line of a hunk begins: of the file before and of that after it is a line."""
+"""First character of a line of a hunk -> whether the line is in the file before, and in the file after."""
 
 
-def _miscounted(text: str) -> str:
-    """What to say of the first hunk with other numbers of lines than its header says; empty if there is none."""
+def _miscount_message(text: str) -> str:
+    """Return an error message about the first hunk with a wrong number of lines in its header; empty if there is
+    none."""
     lines = text.split("\n")
     for at, header in enumerate(lines):
         if (found := _HUNK.match(header)) is None:
@@ -162,8 +161,8 @@ def _miscounted(text: str) -> str:
     return ""
 
 
-def _other_ends(text: str, files: Sequence[tuple[str, Path]]) -> str:
-    """What to say of the first file whose lines end otherwise than those of the patch; empty if there is none."""
+def _line_end_message(text: str, files: Sequence[tuple[str, Path]]) -> str:
+    """Return an error message about the first file with other line ends than the patch; empty if there is none."""
     body = [
         line for line in text.split("\n") if line[:1] in _SIDES and line and line[:4] not in ("--- ", "+++ ")
     ]
@@ -178,7 +177,8 @@ def _other_ends(text: str, files: Sequence[tuple[str, Path]]) -> str:
 
 
 def _body(lines: Sequence[str]) -> list[str]:
-    """The lines of a hunk, given all behind its header: up to the next hunk or file, or what a mail ends in."""
+    """Return the lines of a hunk from `lines`, which starts after its header: up to the next hunk, file, or end of a
+    mail."""
     ends = (
         number
         for number, line in enumerate(lines)
@@ -204,5 +204,7 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
         if "No valid patches" in lines[0]:
             what = "is no patch: give a unified diff" if text.strip() else "is empty: there is nothing to try"
             raise TcreadyError(f"{named} {what}")
-        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscounted(text)}")
+        raise TcreadyError(
+            f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscount_message(text)}"
+        )
     return done.stdout.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Read and write baselines, and leave known findings or those on unchanged lines out of a report. Pure."""
+"""Leave findings out of a report that are already known, or that are on unchanged lines. Pure."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from tcready.schema.words import Mode, Origin, TcreadyError
 from tcready.target import Target
 
 Covers: TypeAlias = "Callable[[Entry], bool]"
-"""Whether a check would have found an entry, were it still there."""
+"""A predicate: would this check have found an entry if it still existed?"""
 VERSION = 1
-"""Of the baseline's file; a change of what makes a fingerprint is a new one."""
+"""Version of the baseline's file. A change in how fingerprints are made needs a new one."""
 Lines = Mapping[str, Sequence[tuple[int, int]]]
-"""By display path, the changed lines as inclusive (first, last); (n + 1, n) if lines after line n are gone."""
+"""Display path -> changed lines as inclusive (first, last); (n + 1, n) if lines after line n were deleted."""
 
 
 @dataclass(frozen=True, order=True)
 class Entry:
-    """A finding that is known. Its line is no part of it."""
+    """A known finding. Its line number is not part of it."""
 
     path: str
     rule: str
-    """Empty for what only a run showed."""
+    """Empty for findings that only a run shows."""
     symbol: str
     fingerprint: str
     message: str
-    """For whoever reads the file."""
+    """For human readers of the file."""
     origin: Origin = "own"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a baseline's file holds."""
+    """The content of a baseline file."""
 
     entries: tuple[Entry, ...] = ()
     readings: tuple[Reading, ...] = ()
-    """How the sources were read that the entries come from; none if the file does not say."""
+    """The settings with which the sources were read; empty if the file does not have them."""
     runs: tuple[Mode, ...] = ()
-    """The modes of the runs that they come from."""
+    """The modes of the runs that the entries come from."""
 
 
 def entries(report: Report) -> tuple[Entry, ...]:
-    """What a baseline of `report` holds, sorted: an entry for each finding, and for what it stands for besides."""
+    """Return the entries of a baseline of `report`, sorted: one for each finding and for each that it represents."""
     return tuple(
         sorted(
             {
@@ -63,28 +63,29 @@ def entries(report: Report) -> tuple[Entry, ...]:
     )
 
 
-def renewed(report: Report, known: Baseline, covers: Covers) -> Baseline:
-    """The baseline of `report`, with those entries of an earlier one that `covers` says it cannot speak of."""
+def renew_baseline(report: Report, known: Baseline, covers: Covers) -> Baseline:
+    """Return the baseline of `report` plus those entries of an earlier one that `covers` cannot decide."""
     found = entries(report)
     there = {entry.fingerprint for entry in found}
-    kept = [entry for entry in known.entries if entry.fingerprint not in there and not covers(entry)]
+    undecided = [entry for entry in known.entries if entry.fingerprint not in there and not covers(entry)]
     # What was kept was found otherwise, and a later check must read as widely before it may call it gone.
-    readings = (*report.readings, *(known.readings if kept else ()))
-    runs = {*run_modes(report), *(known.runs if kept else ())}
+    readings = (*report.readings, *(known.readings if undecided else ()))
+    runs = {*run_modes(report), *(known.runs if undecided else ())}
     return Baseline(
-        tuple(sorted({*found, *kept})),
+        tuple(sorted({*found, *undecided})),
         tuple(sorted(set(readings), key=lambda one: (one.mode, one.low, one.plain_call, one.torch))),
         tuple(sorted(runs)),
     )
 
 
 def run_modes(report: Report) -> frozenset[Mode]:
-    """The modes in which some target's lines were executed."""
+    """Return the modes in which lines of some target were executed."""
     return frozenset(target.mode for target in report.targets if target.observation.executed)
 
 
-def written(known: Baseline) -> str:
-    """The file: JSON with one line for each entry, in order, so that a change of one is a diff of one."""
+def format_baseline(known: Baseline) -> str:
+    """Return the text of the file: JSON with one line for each entry, in order, so that a changed entry is a
+    one-line diff."""
     lines = [f"    {json.dumps(dataclasses.asdict(entry))}" for entry in sorted(set(known.entries))]
     inner = ",\n".join(lines)
     return '{\n  "tcready_baseline": %d,\n  "findings": [%s],\n  "readings": %s,\n  "runs": %s\n}\n' % (  # noqa: UP031 - braces
@@ -95,8 +96,8 @@ def written(known: Baseline) -> str:
     )
 
 
-def parsed(text: str, named: str) -> Baseline:
-    """What a file's text holds. Raises TcreadyError, with `named`, if it is no baseline or a newer one."""
+def parse_baseline(text: str, named: str) -> Baseline:
+    """Parse the text of a file. Raises TcreadyError, with `named`, if it is not a baseline or is a newer one."""
     no_baseline = f"--baseline {named} is no baseline that --write-baseline wrote"
     try:
         data = json.loads(text.removeprefix("\ufeff"))
@@ -130,29 +131,29 @@ def parsed(text: str, named: str) -> Baseline:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a report can tell of the entries of a baseline: which of them a check would have found again."""
+    """Decides which entries of a baseline a check would have found again."""
 
     read: frozenset[str]
-    """Display paths of what was read as a whole."""
+    """Display paths of files that were read as a whole."""
     skipped: frozenset[str]
     ran: frozenset[str]
-    """Files of which lines were executed."""
+    """Files with executed lines."""
     named: frozenset[str]
     """Display paths of the files and folders that the user named."""
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     hidden: frozenset[str]
-    """Fingerprints of what comments hide."""
+    """Fingerprints of findings that comments hide."""
     read_alike: bool
-    """Whether the sources were read as widely as the baseline says."""
+    """The sources were read at least as widely as for the baseline."""
     run_alike: bool
-    """Whether targets were run in every mode that the baseline's runs were made in."""
+    """Targets were run in every mode in which the baseline was made."""
 
     @classmethod
     def of(
         cls, report: Report, known: Baseline, targets: Iterable[str], options: ReportOptions, root: str
     ) -> Scope:
-        """`targets` are what the user named, relative to `root`."""
+        """Return the scope of a report. `targets` are those that the user named, relative to `root`."""
         parsed_targets = map(Target.parse, targets)
         return cls(
             read=frozenset(source.path for source in report.sources),
@@ -171,11 +172,11 @@ class Scope:
         )
 
     def covers(self, entry: Entry, ignored: Sequence[str], *, exists: bool) -> bool:
-        """Whether the check would have found the entry, were it still there: its rule was asked for and no comment
-        hides it, its file was read as a whole (or is there no more) and as widely as the baseline says, and ran in
-        the same modes if only a run shows it.
+        """Return True if the check would have found the entry if it still existed: its rule was selected and no comment
+        hides it, its file was read as a whole (or does not exist any more) and as widely as for the baseline, and ran
+        in the same modes if only a run shows it.
 
-        `ignored` are the codes that are not reported in its file; `exists` says whether that is there.
+        `ignored`: the codes that are not reported in its file; `exists`: the file exists.
         """
         path, rule = entry.path, entry.rule
         folders = ("",) if "." in self.named else tuple(f"{name}/" for name in self.named)
@@ -197,10 +198,10 @@ def _upper(prefixes: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_known(report: Report, known: Collection[Entry], named: str, covers: Covers) -> Report:
-    """`report` without the findings that a baseline holds. `covers` says for which entries this report can tell
-    whether they are gone.
+    """Return `report` without the findings in a baseline. `covers` decides for which entries this report shows that
+    they are gone.
 
-    A finding that stands for several is known if each of them is.
+    A finding that represents several is known if each of them is.
     """
     prints = {entry.fingerprint for entry in known}
     new = tuple(found for found in report.findings if not prints.issuperset((found.fingerprint, *found.also)))
@@ -214,13 +215,13 @@ def without_known(report: Report, known: Collection[Entry], named: str, covers: 
 
 
 def gone(report: Report, known: Iterable[Entry], covers: Covers) -> tuple[Entry, ...]:
-    """The entries that the report could have found and did not."""
+    """Entries that the report could have found and did not."""
     there = {print_ for found in report.findings for print_ in (found.fingerprint, *found.also)}
     return tuple(entry for entry in known if entry.fingerprint not in there and covers(entry))
 
 
 def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) -> Report:
-    """`report` with the findings alone that have a changed line in their span, or from whose span lines are gone."""
+    """Return `report` with only the findings that have a changed or deleted line in their span."""
     new = tuple(found for found in report.findings if _touched(found, changed))
     narrowed = dataclasses.replace(
         report.narrowed or Narrowed(),

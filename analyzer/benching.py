@@ -22,10 +22,10 @@ from types import MappingProxyType
 from typing import Any
 
 from tcready import git, observations
-from tcready.applying import patched
-from tcready.bench.assemble import assembled, more_processes
-from tcready.bench.figures import refuse_without_scipy
-from tcready.bench.regression import is_compared, regressed
+from tcready.applying import apply_patch
+from tcready.bench.assemble import assemble_bench, more_processes
+from tcready.bench.figures import require_scipy
+from tcready.bench.regression import find_regressions, is_compared
 from tcready.bench.remedies import remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
@@ -35,7 +35,7 @@ from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
 from tcready.options import BenchOptions, RunOptions, words
-from tcready.plan import PlannedRun, refuse_no_file
+from tcready.plan import PlannedRun, validate_file
 from tcready.resolve import Settings, keywords
 from tcready.schema.bench import Arm, Bench, BenchAnswer, BenchRequest, Sizes
 from tcready.schema.observation import Observation, Stage
@@ -44,9 +44,9 @@ from tcready.schema.report import Report
 from tcready.schema.run import Plan
 from tcready.schema.words import EAGER, StageName, TcreadyError
 from tcready.static import locate
-from tcready.target import quoted
+from tcready.target import quote
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 FIXES = "fixes.json"
 PATCHES: Mapping[str, str] = {
     "own.patch": "git apply",
@@ -117,10 +117,10 @@ def _changed(patch: Path, named: str, find: Callable[[str], Path | None]) -> tup
         text = patch.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise TcreadyError(f"--patch {named}: {error.strerror}") from None
-    return tuple((str(file.path), file.after) for file in patched(text, named, find))
+    return tuple((str(file.path), file.after) for file in apply_patch(text, named, find))
 
 
-def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
+def _settings_in(path: Path, option: str) -> tuple[str, ...]:
     """Return the lines of code in `fixes.json` that change settings; empty if there is no such file."""
     if not path.is_file():
         return ()
@@ -129,7 +129,7 @@ def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
     except (OSError, ValueError, KeyError, TypeError):
         lines = None
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise TcreadyError(f"{asked}: {path.name} was not written by `tcready fix --patch-dir`")
+        raise TcreadyError(f"{option}: {path.name} was not written by `tcready fix --patch-dir`")
     return tuple(lines)
 
 
@@ -248,7 +248,7 @@ def stored_runs(path: str) -> tuple[Observation, ...]:
 # How it is measured
 
 
-def measured(
+def measure_bench(
     run: Callable[[BenchRequest, float, Progressing], BenchAnswer],
     arms: tuple[Arm, ...],
     wanted: BenchOptions,
@@ -319,7 +319,7 @@ def _to_soak(arms: tuple[Arm, ...], found: Bench) -> Arm:
 
 def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
     seconds = round(time.monotonic() - began, 1)
-    found = assembled(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
+    found = assemble_bench(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
     return dataclasses.replace(found, processes=min(found.processes, 1)) if work.alone else found
 
 
@@ -330,7 +330,7 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     Raises TcreadyError for problems that would otherwise show only after everything was measured, such as a missing
     scipy, an unreadable stored bench or an invalid option.
     """
-    refuse_without_scipy()
+    require_scipy()
     if wanted.min_effect >= 1:
         raise TcreadyError(
             f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02"
@@ -344,9 +344,9 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
         raise TcreadyError(f"--plan-from {wanted.plan_from}: the report contains no plan")
     if wanted.loader is not None:
-        refuse_no_file("--loader", wanted.loader, chosen.root)
+        validate_file("--loader", wanted.loader, chosen.root)
     if wanted.loop is not None:
-        refuse_no_file("--loop", wanted.loop, chosen.root)
+        validate_file("--loop", wanted.loop, chosen.root)
         if wanted.steps > 1 or wanted.accumulate > 1:
             raise TcreadyError(
                 "--loop cannot be combined with --steps or --accumulate: the function makes its own steps"
@@ -377,7 +377,7 @@ def _timeout(budget: float | None) -> float | None:
     return None if budget is None else max(budget, schedule.LEAST)
 
 
-def refuse_several(planned: Sequence[PlannedRun]) -> None:
+def reject_several(planned: Sequence[PlannedRun]) -> None:
     """Raise TcreadyError unless there is exactly one target."""
     if len(planned) != 1:
         every = ", ".join(each.target for each in planned)
@@ -386,7 +386,7 @@ def refuse_several(planned: Sequence[PlannedRun]) -> None:
         )
 
 
-def announce_short_budget(wanted: BenchOptions, announce: Tell) -> None:
+def announce_short_budget(wanted: BenchOptions, announce: Announce) -> None:
     """Say before anything starts that a budget is too short for any answer. A model may need more: see `_with_bench`."""
     if schedule.budget_of(wanted) < LEAST_BUDGET:
         announce(
@@ -401,7 +401,7 @@ def benched(
     chosen: Settings,
     wanted: BenchOptions,
     command: str,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     began: float,
     last: Callable[[], Report | None],
@@ -444,7 +444,7 @@ def _with_bench(
     chosen: Settings,
     wanted: BenchOptions,
     command: str,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     part: _Part,
     stays: StayingWorker,
@@ -453,11 +453,11 @@ def _with_bench(
     if unfit is not None:
         return dataclasses.replace(seen, bench=unfit)
     if wanted.against is not None:
-        refuse_another_machine(wanted.against, seen)
+        reject_other_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
     compared = arms_of(wanted, seen, chosen.root)
     about = BenchWanted(
-        target=_as_asked(seen.target, options, wanted),
+        target=_command_target(seen.target, options, wanted),
         command=command,
         limits=Limits(min_effect=wanted.min_effect),
         mode=seen.mode,
@@ -479,7 +479,7 @@ def _with_bench(
     spares = schedule.Spares(schedule.Spares.are_allowed(device))
     with observations.fork_server() as server, spares:
         request = observations.run_request(seen.target, options.without_studies(), chosen.root, server)
-        found = measured(
+        found = measure_bench(
             schedule.process_of(request, stays, spares),
             compared,
             wanted,
@@ -540,7 +540,7 @@ def wanted_of_an_object(given: Mapping[str, Any]) -> BenchOptions:
     return BenchOptions(**found)
 
 
-def of_an_object(
+def bench_object(
     seen: Observation,
     measuring: Callable[[BenchRequest, float, Progressing], BenchAnswer],
     alone: str,
@@ -569,11 +569,11 @@ def of_an_object(
         rollbacks=_rollbacks(seen),
         differing=_differing(seen, arms),
     )
-    found = measured(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
+    found = measure_bench(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
     return _with_figures(seen, found, schedule.measurement_options(options, wanted) | _commit(root))
 
 
-def worked_out(seen: Observation) -> Observation:
+def compute_bench(seen: Observation) -> Observation:
     """Return a run of the standalone worker with a bench computed from its measurements; any other run is unchanged.
 
     Raises TcreadyError without scipy, or if a time is not above zero.
@@ -584,26 +584,28 @@ def worked_out(seen: Observation) -> Observation:
     measured_rows = (row for process in ran.processes for row in process.answer.measured)
     if any(seconds <= 0 for row in measured_rows for seconds in row.blocks):
         raise TcreadyError(f"{seen.target}: its bench contains times that are not above zero: run it again")
-    asked = dict(ran.asked)
+    requested = dict(ran.asked)
     device = str((seen.environment or {}).get("device") or "cpu")
     options = RunOptions(
-        inputs=asked.get("inputs"),
+        inputs=requested.get("inputs"),
         mode=seen.mode,
         device=device,
-        dtype=asked.get("dtype"),
-        autocast=asked.get("autocast"),
+        dtype=requested.get("dtype"),
+        autocast=requested.get("autocast"),
     )
     about = BenchWanted(
-        target=_as_asked(seen.target, options, BenchOptions(accumulate=int(asked.get("accumulate") or 1))),
+        target=_command_target(
+            seen.target, options, BenchOptions(accumulate=int(requested.get("accumulate") or 1))
+        ),
         command=ran.command,
         mode=seen.mode,
         inputs_from=seen.inputs_from,
-        dtype=asked.get("dtype"),
-        autocast=asked.get("autocast"),
+        dtype=requested.get("dtype"),
+        autocast=requested.get("autocast"),
         rollbacks=_rollbacks(seen),
     )
-    found = assembled(ran.processes, ran.arms, about, seconds=ran.seconds, cut=ran.cut)
-    return _with_figures(dataclasses.replace(seen, bench_run=None), found, asked)
+    found = assemble_bench(ran.processes, ran.arms, about, seconds=ran.seconds, cut=ran.cut)
+    return _with_figures(dataclasses.replace(seen, bench_run=None), found, requested)
 
 
 def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
@@ -611,7 +613,8 @@ def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
 
 
 def _differing(seen: Observation, arms: Sequence[Arm]) -> tuple[tuple[str, str], ...]:
-    """Arms that compile the model as the check did, if its stage `parity` found that this changes what comes out."""
+    """Return the arms that compile the model as the check did, if stage `parity` found that this changes the
+    outputs."""
     parity = next((stage for stage in seen.stages if stage.stage == "parity"), None)
     if parity is None or parity.state != "fail" or parity.reason != "mismatch":
         return ()
@@ -626,9 +629,9 @@ def _commit(root: Path) -> dict[str, str]:
     return {"git commit": f"{commit}{', with changes' if changed else ''}"} if commit else {}
 
 
-def _with_figures(seen: Observation, found: Bench, asked: Mapping[str, str]) -> Observation:
+def _with_figures(seen: Observation, found: Bench, requested: Mapping[str, str]) -> Observation:
     """Return the run with its bench. `asked` becomes part of the stack."""
-    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
+    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in requested.items() if v)))
     stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
 
@@ -643,7 +646,7 @@ def stage_of(found: Bench) -> Stage:
     return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
 
 
-def refuse_another_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
+def reject_other_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
     """Raise TcreadyError if the stored report contains no plan for the target. Called before anything runs."""
     if wanted.plan_from is not None and not _plans(wanted.plan_from, planned[0].target):
         raise TcreadyError(
@@ -651,7 +654,7 @@ def refuse_another_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> 
         )
 
 
-def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
+def reject_other_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
     """Raise TcreadyError if the stored bench has another target, mode, inputs, dtype or device than this one, or was
     timed in one process only. Called before anything runs.
     """
@@ -671,13 +674,13 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
                 f"--against {wanted.against}: its arms were timed in one process only, so nothing can be compared: "
                 "repeat that bench with a larger --budget"
             )
-        asked = schedule.measurement_options(options, wanted)
+        requested = schedule.measurement_options(options, wanted)
         if options.device != "auto":
-            asked["device"] = options.device
-        _refuse_differences(wanted.against, bench, asked)
+            requested["device"] = options.device
+        _reject_differences(wanted.against, bench, requested)
 
 
-def refuse_another_machine(against: str, seen: Observation) -> None:
+def reject_other_machine(against: str, seen: Observation) -> None:
     """Raise TcreadyError if the stored bench was measured on another machine or with other versions. Called after the
     check, before anything is measured.
     """
@@ -689,10 +692,10 @@ def refuse_another_machine(against: str, seen: Observation) -> None:
         return
     known = {**(seen.environment or {}), **(seen.environment or {}).get("packages", {})}
     named = {name: str(value) for name, value in known.items() if isinstance(value, (str, int, float))}
-    _refuse_differences(against, bench, named)
+    _reject_differences(against, bench, named)
 
 
-def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> None:
+def _reject_differences(against: str, bench: Bench, now: Mapping[str, str]) -> None:
     before = dict(bench.stack)
     differing = [
         f"{name} ({before.get(name) or '-'}, now {value or '-'})"
@@ -705,7 +708,7 @@ def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> N
         )
 
 
-def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
+def _command_target(target: str, options: RunOptions, wanted: BenchOptions) -> str:
     """Return the target with the options that decide what is measured, for use in commands. Time limits are left out."""
     of_run = {
         name: getattr(options, name)
@@ -719,8 +722,8 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         if each.name not in NOT_REPEATED and getattr(wanted, each.name) != each.default
     }
     mode = () if options.mode == RunOptions().mode else ("--mode", options.mode)
-    asked = (options.model or target, *mode, *words(of_run, RunOptions), *words(own, BenchOptions))
-    return " ".join(map(quoted, asked))
+    arguments = (options.model or target, *mode, *words(of_run, RunOptions), *words(own, BenchOptions))
+    return " ".join(map(quote, arguments))
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
@@ -735,7 +738,7 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
         stored = known.get((target.target, target.mode))
         if stored is None:
             raise TcreadyError(f"--against {before}: the report contains no bench of {target.target}")
-        found = regressed(stored, bench, threshold)
+        found = find_regressions(stored, bench, threshold)
         if not found.comparable:
             raise TcreadyError(f"--against {before}: {found.reason}")
         lines += [each.reason for each in found.changes if each.regressed]

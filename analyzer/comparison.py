@@ -31,21 +31,20 @@ if TYPE_CHECKING:
     from tcready.schema.run import BreakSite
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
-"""Stages whose failure fails a check without a finding."""
+"""Stages that make a check fail without a finding."""
 _FEW = 3
 _MACHINE = frozenset({"cpu", "gpu", "device", "cores", "threads"})
-"""Names in a stack: if one of them differs, the figures of two benches are not of one machine."""
+"""Entries of a stack that identify a machine: if one of them differs, two benches are not comparable."""
 _MOMENT = "load"
-"""The word of entries that say what others used of the machine: they differ between any two runs."""
+"""The word in entries for how much others used the machine: they differ between any two runs."""
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
-    """What changed from `before` to `after`.
+    """Return what changed from `before` to `after`.
 
-    Findings are the same if their fingerprints are, wherever they stand; they come in the order of the files, those
-    that are not told any more at the line where they were. A finding that `after` does not tell is fixed only where it
-    could have told it: its file was read, as it was before, its target is there, and what only a run showed was run
-    again in the same mode.
+    Findings are equal if their fingerprints are, even on other lines. They are in the order of the files; fixed ones
+    have their earlier line. A finding that is missing in `after` is fixed only if `after` could have found it: its file
+    was read in the same way, its target is included, and what only a run shows was run again in the same mode.
     """
     own, other = _files(before, after)
     about = tuple(_differing(*_made(before, after)))
@@ -71,8 +70,8 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     )
 
 
-def of_versions(before: Report, after: Report, names: tuple[str, str]) -> Comparison:
-    """The same of one source that was read for two versions of torch: which version it was is why, and not said again."""
+def compare_versions(before: Report, after: Report, names: tuple[str, str]) -> Comparison:
+    """Compare reports on one source read for two versions of torch. The version is the reason and is not repeated."""
     read = [
         replace(report, readings=tuple(replace(reading, torch="") for reading in report.readings))
         for report in (before, after)
@@ -82,7 +81,7 @@ def of_versions(before: Report, after: Report, names: tuple[str, str]) -> Compar
 
 
 def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]]:
-    """By what each was made, and how it read the sources if both say so."""
+    """Return the maker of each report, and how it read the sources if both have that."""
     made = ({"tcready": before.tool.version}, {"tcready": after.tool.version})
     if before.readings and after.readings:
         for values, report in zip(made, (before, after), strict=True):
@@ -93,7 +92,7 @@ def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]
 
 
 def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """1 if a finding at or above `fail_on` is new, or a target fails to compile that did not before; else 0.
+    """Return 1 if a finding at or above `fail_on` is new, or a target newly fails to compile; else 0.
 
     Findings in installed packages count only with `third_party`.
     """
@@ -114,32 +113,33 @@ def _order(found: Finding) -> tuple[str, int, int, str]:
 
 
 def _prints(found: Finding, alike: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
-    """The fingerprints of a finding; of the later report as they were in the earlier one, by `_alike`."""
+    """Return the fingerprints of a finding; for the later report, mapped to those of the earlier one by `_alike`."""
     return tuple(alike.get(each, each) for each in (found.fingerprint, *found.also))
 
 
 def _alike(before: Report, after: Report) -> dict[str, str]:
-    """Of findings that are alike, and more or fewer than they were: which of the earlier ones each of the later ones is,
-    by fingerprint; empty for a new one.
+    """Match identical findings if their number changed: return the earlier fingerprint for each later one; empty for a
+    new one.
 
-    Such findings are counted from the top of a file: if the first is gone, each of the others has the name of the one
-    above it. Which are the same is told by the lines that the two texts have in common, and else by their order.
+    Identical findings are numbered from the top of a file: if the first is gone, each of the others takes the
+    fingerprint of the one above it. They are matched by the lines that the two texts have in common, else by their
+    order.
     """
     earlier, later = map(_by_kind, (before, after))
     texts = [
         {source.path: source.text for source in report.sources if source.text} for report in (before, after)
     ]
     same: dict[str, str] = {}
-    kept: dict[str, dict[int, int]] = {}
+    common: dict[str, dict[int, int]] = {}
     for (path, kind), now in later.items():
         then = earlier.get((path, kind), [])
         if len(now) == len(then) or not then or not all(path in each for each in texts):
             continue
-        if path not in kept:
-            kept[path] = _lines_kept(*(each[path] for each in texts))
+        if path not in common:
+            common[path] = _common_lines(*(each[path] for each in texts))
         left = [*then]
         for found in now:
-            match = next((each for each in left if each.line == kept[path].get(found.line)), None)
+            match = next((each for each in left if each.line == common[path].get(found.line)), None)
             same[found.fingerprint] = match.fingerprint if match is not None else ""
             left = [each for each in left if each is not match]
         others = [found.fingerprint for found in now if not same[found.fingerprint]]
@@ -148,15 +148,15 @@ def _alike(before: Report, after: Report) -> dict[str, str]:
 
 
 def _by_kind(report: Report) -> dict[tuple[str, str], list[Finding]]:
-    """The findings by file and by what is the same in the fingerprints of those that are alike."""
+    """Group findings by file and by the part of the fingerprint that identical findings share."""
     found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for each in report.findings:
         found[each.path, each.fingerprint.partition("-")[0]].append(each)
     return found
 
 
-def _lines_kept(before: str, after: str) -> dict[int, int]:
-    """Lines of the later text that are in the earlier one, 1-based: where they stood there."""
+def _common_lines(before: str, after: str) -> dict[int, int]:
+    """Map lines of the later text that are in the earlier one to their earlier line numbers, 1-based."""
     from difflib import SequenceMatcher
 
     blocks = SequenceMatcher(None, lines_of(before), lines_of(after), autojunk=False).get_matching_blocks()
@@ -166,7 +166,7 @@ def _lines_kept(before: str, after: str) -> dict[int, int]:
 def _findings(
     before: Report, after: Report, facts: _Facts, alike: Mapping[str, str]
 ) -> Iterator[FindingChange]:
-    """What the later report tells."""
+    """Return the findings of the later report."""
     known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
     for found in after.findings:
         if not known.keys() >= {*_prints(found, alike)}:
@@ -180,7 +180,7 @@ def _findings(
 
 
 def _missing(before: Report, after: Report, alike: Mapping[str, str]) -> Iterator[FindingChange]:
-    """What only the earlier report tells."""
+    """Return the findings that only the earlier report has."""
     there = {print_ for found in after.findings for print_ in _prints(found, alike)}
     read = {source.path for source in after.sources}
     aims = _Aims(before, after)
@@ -203,13 +203,13 @@ def _missing(before: Report, after: Report, alike: Mapping[str, str]) -> Iterato
 
 
 def _otherwise(found: Finding, before: Report, after: Report) -> str | None:
-    """How the later report read the sources, if that may be why it misses a finding."""
+    """Return how the later report read the sources differently, if that may be why it misses a finding."""
     reasons = (now.differs(then, found.modes) for then in before.readings for now in after.readings)
     return next((why for why in reasons if why is not None), None)
 
 
 class _Aims:
-    """Which targets the reports speak of and ran, as far as a finding depends on them."""
+    """The targets that the reports cover and ran, as far as findings depend on them."""
 
     def __init__(self, before: Report, after: Report) -> None:
         self._then, self._now = _aimed(before), _aimed(after)
@@ -224,7 +224,7 @@ class _Aims:
                     self._telling[print_].add(aim.target)
 
     def not_run(self, found: Finding) -> str | None:
-        """Of what only a run showed: that not every such run was made again."""
+        """Return a reason why a finding of a run is missing: not every such run was repeated."""
         then, now = self._ran
         again = {target for target, _ in now}
         wanted = {
@@ -239,7 +239,7 @@ class _Aims:
         return f"only a run with --mode {missed[0]} shows it, and none was made again" if missed else None
 
     def left(self, found: Finding) -> str | None:
-        """Of what the source tells: that no target which leads there is in the later report."""
+        """Return a reason why a finding of the source is missing: no target that leads there is in the later report."""
         owners = {target for print_ in _prints(found) for target in self._telling[print_]}
         if not owners:
             by_name = f"{found.path}::{found.symbol.partition('.')[0]}"
@@ -258,7 +258,7 @@ def _aimed(report: Report) -> set[str]:
 
 
 class _Facts:
-    """What differs between the reports, as far as it may explain something new."""
+    """Differences between the reports that may explain a new finding."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class _Facts:
         self._differences = differences
 
     def about(self, path: str) -> tuple[str, ...]:
-        """Of something new in the file `path`: that it changed, or else what else did."""
+        """Return why something is new in the file `path`: the file changed, or else what other changes there are."""
         then, now = self._before.get(path), self._after.get(path)
         if then is None:
             facts = [f"{path} is not in the earlier report"]
@@ -297,13 +297,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _digests(report: Report) -> dict[str, str]:
-    """The SHA-256 of every file that a report knows: as it was run, else as it was read."""
+    """Return the SHA-256 of every file in a report: when it was run, else when it was read."""
     found = {source.path: source.sha256 for source in report.sources}
     return found | {path: digest for target in report.targets for path, digest in target.observation.digests}
 
 
 def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files that differ: the user's, and others'. One that a single report holds may not have been read by the other."""
+    """Return files that differ: the user's, and others. A file that only one report has may not have been read by
+    the other."""
     own = {found.path for report in (before, after) for found in report.findings if found.origin == "own"}
     own |= {Target.place_in(target.target) for report in (before, after) for target in report.targets}
     own |= {source.path for report in (before, after) for source in report.sources}
@@ -330,7 +331,7 @@ def _captured(target: TargetReport) -> bool:
 def _pairs(
     before: Iterable[TargetReport], after: Iterable[TargetReport]
 ) -> Iterator[tuple[TargetReport | None, TargetReport | None]]:
-    """Each target of the later report with the one it was, those on the same device first; then what is left."""
+    """Pair each target of the later report with its earlier one, first on the same device, then the rest."""
     waiting: dict[tuple[str, str], list[TargetReport]] = defaultdict(list)
     for target in before:
         waiting[target.target, target.mode].append(target)
@@ -385,7 +386,7 @@ def _sites(before: TargetReport | None, after: TargetReport | None, facts: _Fact
 
 
 def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], BreakSite]:
-    """The distinct sites by what they are apart from their lines; equal ones by their order."""
+    """Number the distinct sites by everything except their lines; equal ones in their order."""
     lines: dict[tuple[str, str, str], dict[int, BreakSite]] = defaultdict(dict)
     for site in sites:
         why = site.gb_id or site.reason.partition("\n")[0]
@@ -401,9 +402,10 @@ def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], Bre
 
 
 def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | None:
-    """What changed from one bench to another, beyond noise; None if there is neither.
+    """Return what changed between two benches beyond noise; None if neither exists.
 
-    On another machine no arm is judged. Another torch, driver or commit is what a comparison is made for: it is named.
+    Arms of another machine are not compared. Another torch, driver or commit is what the comparison is for: it is
+    named.
     """
     if before is None or after is None:
         verdicts = (before.verdict if before else None, after.verdict if after else None)
@@ -427,12 +429,12 @@ def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | 
 
 
 def _timed(bench: Bench) -> dict[tuple[str, str], ArmBench]:
-    """Arms that were timed, by case and arm."""
+    """Return the arms that were timed, by case and arm."""
     return {(case.case, arm.arm): arm for case in bench.cases for arm in case.arms if arm.seconds is not None}
 
 
 def _change(key: tuple[str, str], before: ArmBench, after: ArmBench, noise: float, here: bool) -> ArmChange:
-    """`here`: whether both are of one machine."""
+    """Return how an arm changed. `here`: both benches are of one machine."""
     found = again(before, after, noise)
     state: BenchState = "within_noise"
     if not here:
@@ -447,13 +449,13 @@ def _change(key: tuple[str, str], before: ArmBench, after: ArmBench, noise: floa
 
 
 def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:
-    """Where the runs differ: versions, device, dtype, machine."""
+    """Return how the runs differ: versions, device, dtype, machine."""
     if _ran(before) and _ran(after):
         yield from _differing(_flat(before.environment or {}), _flat(after.environment or {}))
 
 
 def _matters(name: str) -> bool:
-    """Whether it decides what Dynamo makes of the code: not the machine's name, its cores or its driver."""
+    """Return True if the entry affects what Dynamo does: not the machine's name, its cores or its driver."""
     return name.split(".")[0] in (
         "python",
         "torch",

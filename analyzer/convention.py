@@ -1,4 +1,4 @@
-"""Find the convention by which a file gives its model inputs, from the source alone."""
+"""Find the convention by which a file provides inputs for its model, from the source alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Literal, TypeAlias
 Source = Literal["function", "method", "attribute"]
 Functions: TypeAlias = "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
 FACTORIES = ("get_model", "model")
-"""Module-level names that stand for the model where no class `Model` does; small on purpose."""
+"""Module-level names that are taken for the model if no class `Model` exists; few on purpose."""
 GIVING = ("get_inputs", "get_example_inputs", "example_input_array")
-"""The names that give inputs: a text without them has no convention."""
+"""The names that provide inputs: a text without them follows no convention."""
 
 
 @dataclass(frozen=True)
 class Convention:
-    """`label` is what reports say; `target` is the module-level name to build.
+    """`label` is the name in reports; `target` is the module-level name to build.
 
-    `inputs` is the name that gives the inputs: a module-level function (`source` "function"), a method of
-    the target ("method"), or an attribute of the built instance ("attribute"). With `init`, the class is
-    called with what the file's `get_init_inputs()` returns.
+    `inputs` is the name that provides the inputs: a module-level function (`source` "function"), a method of the target
+    ("method"), or an attribute of the built instance ("attribute"). With `init`, the class is called with the result of
+    the file's `get_init_inputs()`.
     """
 
     label: str
@@ -32,9 +32,9 @@ class Convention:
 
 
 def find_convention(path: Path, name: str | None) -> Convention | None:
-    """The convention by which `path` (or its member `name`) gives inputs without being asked, or None.
+    """Return the convention by which `path` (or its member `name`) provides inputs, or None.
 
-    Nothing is executed. None as well where the file cannot be read or parsed.
+    Nothing is executed. Also returns None if the file cannot be read or parsed.
     """
     try:
         tree = ast.parse(path.read_bytes())
@@ -44,11 +44,10 @@ def find_convention(path: Path, name: str | None) -> Convention | None:
 
 
 def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
-    """The convention by which a file of this tree (or its member `name`) gives inputs, or None. In this order:
-    `get_inputs()` and `get_example_inputs()` of the module, `get_example_inputs()` of the class, Lightning's
+    """Return the convention by which a file with this tree (or its member `name`) provides inputs, or None. In this
+    order: `get_inputs()` and `get_example_inputs()` of the module, `get_example_inputs()` of the class, Lightning's
     `example_input_array`. Without `name` the target is the class `Model`, else a module-level `get_model` or
-    `model`, else the file's only nn.Module class that no other class of the file uses; otherwise None.
-    """
+    `model`, else the only nn.Module class of the file that no other class of it uses; otherwise None."""
     functions, classes = _defined(tree)
     target = name or _target(tree, functions, classes)
     if target is None or _is_method(target, classes):  # what a file gives is for `forward`
@@ -73,7 +72,7 @@ def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
 
 
 def find_target(path: Path) -> str | None:
-    """The name of the model that the file is about, inputs or none; None where the file does not say."""
+    """Return the name of the main model of the file, with inputs or without; None if it is ambiguous."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -82,8 +81,8 @@ def find_target(path: Path) -> str | None:
 
 
 def find_functions(path: Path) -> tuple[str, ...]:
-    """The module-level functions of a file that could be checked by name: public ones that give neither a model nor
-    inputs. None where the file cannot be read or parsed."""
+    """Return the module-level functions of a file that could be checked by name: public ones that return neither a
+    model nor inputs. None if the file cannot be read or parsed."""
     try:
         functions, _ = _defined(ast.parse(path.read_bytes()))
     except (OSError, SyntaxError, ValueError):
@@ -93,7 +92,7 @@ def find_functions(path: Path) -> tuple[str, ...]:
 
 
 def _defined(tree: ast.Module) -> tuple[Functions, dict[str, ast.ClassDef]]:
-    """The functions and classes of a file that are there once it has run: what it deletes is not."""
+    """Return the functions and classes that exist once the file has run, without those that it deletes."""
     functions: Functions = {}
     classes: dict[str, ast.ClassDef] = {}
     for node in tree.body:
@@ -110,7 +109,7 @@ def _defined(tree: ast.Module) -> tuple[Functions, dict[str, ast.ClassDef]]:
 
 
 def _is_method(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """Whether it names a method of a class that stands in the file."""
+    """Return True if it names a method of a class in this file."""
     owner, _, method = name.rpartition(".")
     return any(
         isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == method
@@ -120,7 +119,7 @@ def _is_method(name: str, classes: dict[str, ast.ClassDef]) -> bool:
 
 
 def _callable_bare(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> bool:
-    """Whether the function can be called without an argument."""
+    """Return True if the function can be called without arguments."""
     if not isinstance(node, ast.FunctionDef):
         return False
     args = node.args
@@ -165,7 +164,7 @@ def _base_name(base: ast.expr) -> str:
 
 
 def _lineage(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The class and those of its bases that stand in the same file, nearest first."""
+    """Return the class and those of its bases that are in the same file, nearest first."""
     found: list[ast.ClassDef] = []
     queue = [name]
     while queue:
@@ -177,7 +176,7 @@ def _lineage(name: str, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
 
 
 def _is_module(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """By its bases: one ends in "Module" (nn.Module, LightningModule), or it defines a `forward`."""
+    """Return True if a base ends in "Module" (nn.Module, LightningModule), or if it defines a `forward`."""
     lineage = _lineage(name, classes)
     return any(_base_name(base).endswith("Module") for node in lineage for base in node.bases) or any(
         isinstance(item, ast.FunctionDef) and item.name == "forward" for node in lineage for item in node.body

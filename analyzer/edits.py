@@ -16,20 +16,20 @@ CONTEXT = 2
 _ESCAPES = {"\n": r"\n", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 Replacement = tuple[int, int, str]
-"""What stands from one index of a text to another, and what takes its place."""
+"""Begin and end index in a text, and the replacement."""
 
 
-def applied(text: str, edits: Iterable[Edit]) -> str:
-    """`text` with the edits of one file carried out at once: all places are those of `text`.
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Return `text` with the edits of one file applied at once; all positions refer to `text`.
 
-    The same edit twice counts once; of two that put text in at the same place the first comes first. Raises
-    TcreadyError if two overlap, or if one lies outside of the text.
+    A repeated edit counts once; insertions at the same position keep their order. Raises TcreadyError if two edits
+    overlap, or if one is outside of the text.
     """
     return _replaced(text, _replacements(text, edits), 0, len(text))
 
 
 def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
-    """The edits, of whole lines, that make one text of a file into another."""
+    """Return the edits, of whole lines, that turn one text of a file into another."""
     old, new = _git_lines(before), _git_lines(after)
     starts = [0]
     for line in old:
@@ -47,9 +47,9 @@ def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
 
 
 def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Where lines differ: from which to which of the old ones, and of the new ones.
+    """Return the ranges of lines that differ, in the old and the new text.
 
-    Lines that stand once in each part the texts first, for difflib takes the square of what it compares.
+    Lines that occur once in each text split the texts first, because difflib takes quadratic time.
     """
     from difflib import SequenceMatcher
 
@@ -63,11 +63,11 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Where lines stand that both texts have once: the most of them that come in one order in both."""
+    """Return the longest sequence of lines that occur once in both texts and are in the same order in both."""
     counts = Counter(old), Counter(new)
     places = {line: number for number, line in enumerate(new)}
     ends: list[int] = []
-    """For each length of such a row, the least place in the new text at which one ends."""
+    """For each length of such a sequence, the smallest position in the new text at which one ends."""
     rows: list[tuple[int, int, int | None]] = []
     last: list[int] = []
     for number, line in enumerate(old):
@@ -87,9 +87,9 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def patch(texts: Mapping[str, str], edits: Iterable[Edit]) -> str:
-    """The edits as a unified diff, one part a file; `texts` holds each file as it stands, by the edits' paths.
+    """Return the edits as a unified diff, one part for each file; `texts` has the current content by the edits' paths.
 
-    Empty if nothing changes. Raises TcreadyError as `applied`.
+    Empty if nothing changes. Raises TcreadyError as `apply_edits` does.
     """
     by_path: dict[str, list[Edit]] = {}
     for edit in edits:
@@ -103,7 +103,7 @@ def _file_patch(path: str, text: str, edits: Sequence[Edit]) -> str:
 
 
 def _hunks(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
-    """The hunks of a patch. Only the lines around a change are compared, so the cost does not grow with the file."""
+    """Yield the hunks of a patch. Only lines around a change are compared, so the cost does not grow with the file."""
     lines = _git_lines(text)
     starts = [0]
     for line in lines:
@@ -116,7 +116,7 @@ def _hunks(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
         after = _git_lines(_replaced(text, group, starts[first], starts[last + 1]))
         marked = [
             *((" ", line) for line in lines[begin:first]),
-            *_compared(before, after),
+            *_marked_lines(before, after),
             *((" ", line) for line in lines[last + 1 : end]),
         ]
         yield from _marked_hunks(marked, begin, begin + moved)
@@ -124,14 +124,14 @@ def _hunks(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
 
 
 def _git_lines(text: str) -> list[str]:
-    """Lines as git counts them, each with its end: a carriage return before the line feed belongs to the line."""
+    """Split lines as git does, with their ends: a carriage return before the line feed belongs to the line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _neighbours(
     replacements: Sequence[Replacement], starts: Sequence[int]
 ) -> Iterator[tuple[int, int, list[Replacement]]]:
-    """Runs of replacements that share lines of context: first and last line, 0-based, and the replacements."""
+    """Group replacements that share lines of context: first and last line, 0-based, and the replacements."""
     first = last = -1
     group: list[Replacement] = []
     for replacement in replacements:
@@ -145,8 +145,8 @@ def _neighbours(
         yield first, last, group
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The lines of both, each behind its mark in a patch."""
+def _marked_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Return the lines of both texts, each with its mark in a patch."""
     from difflib import SequenceMatcher
 
     for tag, old, old_end, new, new_end in SequenceMatcher(None, before, after).get_opcodes():
@@ -158,7 +158,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str
 
 
 def _marked_hunks(marked: Sequence[tuple[str, str]], old: int, new: int) -> Iterator[str]:
-    """The hunks of marked lines, which stand behind `old` lines of the file before and `new` after the change."""
+    """Split marked lines into hunks. `old` and `new`: the number of lines before them, before and after the change."""
     changed = [number for number, (mark, _) in enumerate(marked) if mark != " "]
     breaks = [
         n
@@ -182,12 +182,12 @@ def _count(marked: Iterable[tuple[str, str]], sign: str) -> int:
 
 
 def _range(start: int, length: int) -> str:
-    """The lines behind the first `start`, as a hunk's header says it: none are told by the line before."""
+    """Return a range for the header of a hunk; an empty range is given by the line before it."""
     return f"{start},0" if not length else str(start + 1) if length == 1 else f"{start + 1},{length}"
 
 
 def _header(side: str, path: str) -> str:
-    """How git writes a path: quoted if it holds what would end it early."""
+    """Return a path as git writes it: quoted if it contains characters that would end it early."""
     name = f"{side}/{path.lstrip('/')}"
     if any(character in _ESCAPES or ord(character) < 32 for character in name):
         quoted = (_ESCAPES.get(c) or (c if ord(c) >= 32 else f"\\{ord(c):03o}") for c in name)
@@ -196,7 +196,7 @@ def _header(side: str, path: str) -> str:
 
 
 def _replacements(text: str, edits: Iterable[Edit]) -> list[Replacement]:
-    """The edits by index, in order of place."""
+    """Return the edits by index, in order of position."""
     starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
     ends = [*starts[1:], len(text)]
 
@@ -223,7 +223,7 @@ def _replacements(text: str, edits: Iterable[Edit]) -> list[Replacement]:
 
 
 def _replaced(text: str, replacements: Iterable[Replacement], begin: int, end: int) -> str:
-    """The text from index `begin` to `end` with the replacements in it carried out."""
+    """Return the text from index `begin` to `end` with the replacements in it applied."""
     parts: list[str] = []
     for first, last, new in replacements:
         parts += [text[begin:first], new]

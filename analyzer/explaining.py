@@ -22,13 +22,13 @@ from tcready.static.units import holds
 from tcready.target import Target
 
 STORED = (".json", ".html", ".htm")
-"""How the files end that hold reports; whatever else is named is a target."""
+"""File name suffixes of reports; any other name is a target."""
 SHOWN = 4
-"""Findings that are named if a beginning is that of several."""
+"""Number of findings that are named if a beginning is ambiguous."""
 
 
 def are_stored(names: Sequence[str]) -> bool:
-    """Whether `names` are files of reports. Raises TcreadyError if they are files of reports and targets mixed."""
+    """Return True if `names` are files of reports. Raises TcreadyError for a mix of reports and targets."""
     stored = [name for name in names if name.lower().endswith(STORED)]
     if stored and len(stored) < len(names):
         other = next(name for name in names if name not in stored)
@@ -36,8 +36,8 @@ def are_stored(names: Sequence[str]) -> bool:
     return bool(stored)
 
 
-def refuse_no_fingerprint(text: str) -> None:
-    """Raises TcreadyError for a text that cannot be the beginning of a fingerprint, such as the code of a rule."""
+def validate_fingerprint(text: str) -> None:
+    """Raise TcreadyError for a text that cannot be the beginning of a fingerprint, such as the code of a rule."""
     if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9]+)?", text.strip()):
         raise TcreadyError(
             f"{text!r} is not the ID of a finding: use the ID at the end of a finding's line, as in `tcready explain "
@@ -45,10 +45,11 @@ def refuse_no_fingerprint(text: str) -> None:
         )
 
 
-def named(text: str, report: Report) -> Finding | None:
-    """The finding whose fingerprint begins with `text`, None if none does. Raises TcreadyError if several do."""
+def find_named(text: str, report: Report) -> Finding | None:
+    """Return the finding with a fingerprint that begins with `text`, None if there is none. Raises TcreadyError if
+    there are several."""
     findings = {finding.fingerprint: finding for finding in reversed(report.findings)}
-    prints = named_by(text, findings) or _told_for(text, report)
+    prints = named_by(text, findings) or _represented_by(text, report)
     if not prints:
         return None
     if len(prints) > 1:
@@ -60,35 +61,36 @@ def named(text: str, report: Report) -> Finding | None:
     return findings[prints[0]]
 
 
-def _told_for(text: str, report: Report) -> list[str]:
-    """The findings that are told for others, of which `text` names one."""
+def _represented_by(text: str, report: Report) -> list[str]:
+    """Return the findings that represent others, of which `text` names one."""
     return sorted({finding.fingerprint for finding in report.findings if named_by(text, finding.also)})
 
 
 def keep(report: Report, root: Path, named: Sequence[str] = ()) -> None:
-    """Keeps a report in the cache of a working folder, if it is of a run that showed something, of what stands elsewhere,
-    or of models that were `named` (`FILE::Name`), which are read otherwise with their file: the folder itself is soon
-    read again. A run that failed does not take the place of one that did not."""
+    """Store a report in the cache of a working folder, if it is of a run that showed something, of files elsewhere,
+    or of models that were `named` (`FILE::Name`), which are read differently with their file. The folder itself is
+    quickly read again. A failed run does not replace a successful one."""
     ran = any(
         target.coverage is not None or target.observation.trace is not None for target in report.targets
     )
     cache = Cache(root, "", Disk())
     apart = any("::" in name for name in named)
     if ran or apart or not all(_is_below(target.target, root) for target in report.targets):
-        cache.keep_last(as_json(report if ran else _of_findings(report)), ran=ran)
+        cache.keep_last(as_json(report if ran else _findings_only(report)), ran=ran)
     else:
         cache.forget_last_read()
 
 
-def _of_findings(report: Report) -> Report:
-    """A report in which no run showed anything, but for what the source says of each model: of most nothing was found,
-    and who asks about a finding is not told of the others."""
+def _findings_only(report: Report) -> Report:
+    """Return a report without runs that showed nothing, except for what the source says about each model. For most
+    models nothing was found, and `explain` does not need them."""
     tried = tuple(target for target in report.targets if target.was_run)
     return dataclasses.replace(report, targets=tried, predicted=())
 
 
-def kept(root: Path, *, ran: bool = True) -> Report | None:
-    """The report of a run, or of sources alone, that was kept last; None if there is none that this tcready reads."""
+def stored_report(root: Path, *, ran: bool = True) -> Report | None:
+    """Return the stored report of the last run, or of sources alone; None if there is none that this tcready can
+    read."""
     data = Cache(root, "", Disk()).last(ran=ran)
     try:
         return from_json(Report, data) if data is not None else None
@@ -96,26 +98,26 @@ def kept(root: Path, *, ran: bool = True) -> Report | None:
         return None
 
 
-def when_kept(root: Path) -> tuple[int, int] | None:
-    """Another value whenever `kept` gives another report; None if there is none."""
+def stored_stamp(root: Path) -> tuple[int, int] | None:
+    """Return a value that changes whenever `stored_report` returns another report; None if there is none."""
     return Cache(root, "", Disk()).when_last()
 
 
 def when_run(root: Path) -> str | None:
-    """When the run was kept that `kept` gives, as `2026-01-31 14:05 UTC`; None if there is none."""
-    found = when_kept(root)
+    """Return when the run that `stored_report` returns was stored, as `2026-01-31 14:05 UTC`; None if there is none."""
+    found = stored_stamp(root)
     return f"{datetime.fromtimestamp(found[0] // 10**9, timezone.utc):%Y-%m-%d %H:%M} UTC" if found else None
 
 
 def _is_below(target: str, root: Path) -> bool:
-    """Whether a target is read with the working folder."""
+    """Return True if a target is read with the working folder."""
     named = Target.parse(target)
     return named.kind == "path" and holds(root, Path(os.path.normpath(root / named.place)))
 
 
 def still_holds(report: Report, finding: Finding, root: Path) -> bool:
-    """Whether the finding's file is as it was when the report was made; one of an installed package that was not named is
-    taken to be."""
+    """Return True if the finding's file has not changed since the report; files of installed packages that were not
+    named are assumed unchanged."""
     if finding.origin == "third_party":
         return True
     then = next((source.sha256 for source in report.sources if source.path == finding.path), None)

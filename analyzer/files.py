@@ -1,4 +1,4 @@
-"""Write a file completely or not at all."""
+"""Write a file as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import IO
 from tcready.schema.words import TcreadyError
 
 SOURCES = (".py", ".pyi", ".pyw", ".ipynb")
-"""Endings of files that hold somebody's code."""
+"""Suffixes of files with source code."""
 STREAMS = ("/dev", "/proc")
-"""Where the system itself keeps links: `/dev/stdout` leads to whatever the shell put there."""
+"""Folders where the system has links: `/dev/stdout` leads to what the shell chose."""
 
 
 def refuse(path: str, named: str, read: Iterable[str] = ()) -> None:
-    """Raises TcreadyError, in which `named` says what asks for it, if `path` is nothing to write a result to.
+    """Raise TcreadyError, with the option `named`, if a result may not be written to `path`.
 
-    That is a file of Python code, or what its name would make one, one of the files `read`, and a link that leads out of
-    the working folder: whoever wrote a checkout may have put it there. A file outside is fine if it is named as what it
-    is.
+    Refused are a file of Python code, by its content or by its name, one of the files `read`, and a link that leads out
+    of the working folder, which may come from the author of a checkout. A file outside is accepted if its own path is
+    given.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file() and not target.is_dir():
@@ -41,7 +41,7 @@ def refuse(path: str, named: str, read: Iterable[str] = ()) -> None:
 
 
 def _led_out(path: str, target: Path) -> Path | None:
-    """Where a link leads that leaves the working folder, or that lies outside of it; None if there is none."""
+    """Return the destination of a link that leaves the working folder, or is outside of it; None if there is none."""
     plain, folder = Path(os.path.abspath(path)), Path.cwd()
     if any(plain.is_relative_to(each) for each in STREAMS):
         return None
@@ -51,22 +51,22 @@ def _led_out(path: str, target: Path) -> Path | None:
 
 
 def write(path: str, text: str, errors: str = "backslashreplace") -> None:
-    """The file as a whole or not at all, in UTF-8; a device or a pipe is written to and never replaced.
+    """Write the file as a whole or not at all, in UTF-8; a device or a pipe is written to and never replaced.
 
-    Raises TcreadyError if it cannot be written, or must not be: `refuse` says what.
+    Raises TcreadyError if it cannot be written, or if `refuse` forbids it.
     """
     write_bytes(path, text.encode("utf-8", errors))
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """As `write`, of bytes."""
-    with opened(path) as file:
+    """Write bytes, as `write` does."""
+    with open_file(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
-    """What is written to `path`, as `write` does it, for who has it piece by piece."""
+def open_file(path: str) -> Iterator[IO[bytes]]:
+    """Open `path` for writing in pieces, with the guarantees of `write`."""
     refuse(path, "cannot write")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
@@ -86,8 +86,8 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         raise TcreadyError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def staged(target: Path, data: bytes) -> str:
-    """A file beside `target`, ready to take its place, with the permissions that `target` has or would get."""
+def stage_file(target: Path, data: bytes) -> str:
+    """Create a file beside `target`, ready to replace it, with the permissions that `target` has or would get."""
     with _staging(target) as (partial, file):
         file.write(data)
     return partial
@@ -95,7 +95,7 @@ def staged(target: Path, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _staging(target: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """What `staged` gives, while it is written; it is gone if that fails."""
+    """Yield the staged file while it is written; remove it if that fails."""
     partial = str(target.with_name(f".tcready-{os.getpid()}-{time.monotonic_ns()}"))
     try:
         with open(partial, "xb", opener=_for_its_owner) as file:
@@ -108,7 +108,8 @@ def _staging(target: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _for_its_owner(path: str, flags: int) -> int:
-    """Opens a file that nobody else can read yet; `tempfile` does too, and takes longer to load than a page to write."""
+    """Open a file that nobody else can read yet. `tempfile` does that too, but takes longer to import than a page to
+    write."""
     return os.open(path, flags, 0o600)
 
 

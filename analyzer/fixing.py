@@ -1,7 +1,7 @@
-"""Propose and verify changes with which Dynamo captures the code: `tcready fix` and `tcready prove`.
+"""Find changes that let Dynamo compile the code, and verify each: `tcready fix` and `tcready prove`.
 
-A round tries every change alone against the code as it was before any, then those that hold together; what stands behind
-a break that is gone shows in the next round.
+A round tries every change alone against the unmodified code, then those that passed together. What is behind a removed
+break shows in the next round.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from tcready import observations, plan
 from tcready.applying import Changed as ChangedFile
-from tcready.applying import patched
+from tcready.applying import apply_patch
 from tcready.edits import between, patch
-from tcready.joining import Done, joined
+from tcready.joining import Done, join_results
 from tcready.joining import Fixed as Fixed
 from tcready.options import ReadOptions, RunOptions
 from tcready.plan import PlannedRun
@@ -30,7 +30,7 @@ from tcready.refactor.judgement import (
     captures_more,
     compiled_again,
     is_captured,
-    spoiled,
+    why_spoiled,
 )
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.resolve import Settings
@@ -50,15 +50,15 @@ from tcready.static.driver import RuleSet
 from tcready.static.session import Session
 from tcready.target import Target
 from tcready.trying import (
+    Announce,
     Candidate,
     Files,
     Prove,
-    Tell,
     Work,
     counted,
+    identity_of,
     names_of,
     next_ones,
-    what_of,
     why_none,
 )
 from tcready.trying import (
@@ -74,13 +74,13 @@ ROUNDS = 10
 _SETTING = re.compile(
     r"(?:torch\._dynamo\.config\.)?([a-z]\w*)(?:\s*=\s*(True|[0-9]{1,9}|(?:[a-z]\w*\.)*[a-z]\w*))?", re.ASCII
 )
-"""As `fix` writes it, or its name alone."""
+"""A setting as `fix` writes it, or its name alone."""
 OVERLAPS = "it overlaps another change: run fix again"
 NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
-def refuse_notebooks(names: Iterable[str]) -> None:
-    """Raises TcreadyError if a notebook was named: what would change there is text inside of JSON."""
+def reject_notebooks(names: Iterable[str]) -> None:
+    """Raise TcreadyError if a notebook was named: its code is text inside of JSON."""
     for name in names:
         if Target.parse(name).is_notebook:
             raise TcreadyError(
@@ -88,23 +88,23 @@ def refuse_notebooks(names: Iterable[str]) -> None:
             )
 
 
-def proved(
+def find_and_prove(
     names: Sequence[str],
     settings: Settings,
     torch: tuple[int, int],
     rules: RuleSet,
     wanted: FixOptions,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Fixed:
-    """Every change to the code of targets that holds, found and proved round by round for each of them by itself, then
-    held against all of them.
+    """Return every change to the code of targets that passes, found and verified round by round for each target alone,
+    then tried on all of them.
 
-    `torch` is the version whose Dynamo is predicted. What cannot be run is told of; raises TcreadyError if one thing is
-    named and it cannot.
+    `torch` is the version for which Dynamo is predicted. Targets that cannot be run are reported; raises TcreadyError
+    if the only named one cannot.
     """
     root = settings.root
-    plan.refuse_contradictions(names, settings, True, ())
+    plan.validate_options(names, settings, True, ())
     failures: list[tuple[str, str]] = []
     due: dict[str, PlannedRun] = {}
     for name in dict.fromkeys(names):
@@ -118,7 +118,7 @@ def proved(
             due |= {run.target: run for run in runs}
             failures += [(each.path, _unread(each)) for each in unread if each.path != name]
     for _, why in failures:
-        tell(f"left out: {why}")
+        announce(f"left out: {why}")
     done: list[Done] = []
     with observations.fork_server() as server:
         for run in due.values():
@@ -126,33 +126,33 @@ def proved(
             reading = dataclasses.replace(
                 settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
             )
-            tell(f"running {run.target} with {run.inputs_from}")
+            announce(f"running {run.target} with {run.inputs_from}")
             first = _first_run(run.target, options, root, progress, server)
             if isinstance(first, str):
                 failures.append((run.target, first))
             else:
-                done.append(_in_rounds(first, options, reading, rules, wanted, tell, progress, server))
+                done.append(_in_rounds(first, options, reading, rules, wanted, announce, progress, server))
 
         def again(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
-            tell(f"{each.target}: tried with the changes for all targets")
-            with _proving(each.target, each.options, root, progress, server) as prove:
-                work = Work(each.target, root, Files(root, each.first.sources), wanted, tell, prove)
+            announce(f"{each.target}: tried with the changes for all targets")
+            with _proof_session(each.target, each.options, root, progress, server) as prove:
+                work = Work(each.target, root, Files(root, each.first.sources), wanted, announce, prove)
                 return _with_others(work, each, texts, own=own)
 
-        fixed = joined(done, failures, again)
+        fixed = join_results(done, failures, again)
     return Fixed(with_patches(fixed.result, fixed.files, root), fixed.files)
 
 
 def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool) -> FixResult | str:
-    """What a target shows of changes that were made for others too, its `own` among them or not; why they do not hold in
-    it, in one line."""
+    """Run a target with changes that were made for others too, with its `own` among them or not; return why they
+    fail in it, in one line."""
     result, before = (each.fixed.result, each.after) if own else (each.untouched, each.first)
     flags = tuple(dict.fromkeys(name for change in result.changes for name in names_of(change)))
     found, _, _ = work.tried([("the changes for all targets", texts, flags)], ())
     if found.failure is not None:
         return found.failure
     trial = found.trials[0]
-    reason = spoiled(before, trial)
+    reason = why_spoiled(before, trial)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
         reason = f"another exception is raised: {trial.raises}"
     may_assert = trial.only_asserts and any(change.only_asserts for change in result.changes)
@@ -178,17 +178,17 @@ def _in_rounds(
     reading: ReadOptions,
     rules: RuleSet,
     wanted: FixOptions,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
     server: ForkServer | None = None,
 ) -> Done:
-    """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
+    """Search round by round until nothing is left, or nothing helps; `first` is the run of the unmodified code."""
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
     run = options.without_studies()
-    with _proving(target, run, root, progress, server) as prove:
-        work = Work(target, root, files, wanted, tell, prove, by_code, operators=first.custom_ops)
+    with _proof_session(target, run, root, progress, server) as prove:
+        work = Work(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
     stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
@@ -209,8 +209,8 @@ def _in_rounds(
 def _worked(
     work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
 ) -> tuple[Fixed, Observation]:
-    """What was found, and the run of it."""
-    target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
+    """Return what was found, and the run with it."""
+    target, root, wanted, announce = work.target, work.root, work.wanted, work.announce
     session = Session(reading, rules)
     seen = first
     changes: list[FixChange] = []
@@ -218,8 +218,8 @@ def _worked(
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
     failure: str | None = None
-    for each in work.told_of(1) if not is_captured(first) else ():
-        tell("an operator without a fake kernel ends the capture: 1 change")
+    for each in work.fake_kernels(1) if not is_captured(first) else ():
+        announce("an operator without a fake kernel ends the capture: 1 change")
         accepted, left, seen, failure = work.round(seen, [each], ())
         changes += accepted
         refused += left
@@ -240,13 +240,13 @@ def _worked(
             ).result
             every = list(work.candidates(sites, found.findings, flags, no_fix, number))
             offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
-            tried = {what_of(change) for change in refused}
+            tried = {identity_of(change) for change in refused}
             candidates = next_ones((each for each in every if work.is_promising(each.change, tried)), tried)
             if not candidates and not wanted.select:
                 candidates = next_ones(work.called_before(sites, flags, number), tried)
             if not candidates:
                 break
-            tell(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
+            announce(f"round {number}: {counted(candidates, 'change')} for {counted(sites, 'break')}")
             accepted, left, after, failure = work.round(seen, candidates, flags, offered)
             number += 1
             refused += left
@@ -265,11 +265,11 @@ def _worked(
             found = session.check(
                 [target], {Path(path): text for path, text in work.files.now.items()}
             ).result
-            tried = {what_of(change) for change in refused}
+            tried = {identity_of(change) for change in refused}
             candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
             if not candidates:
                 break
-            tell(f"compiled again: {counted(candidates, 'change')}")
+            announce(f"compiled again: {counted(candidates, 'change')}")
             accepted, left, seen, failure = work.round(seen, candidates, flags)
             number += 1
             changes += accepted
@@ -283,13 +283,15 @@ def _worked(
         changes, needless, seen = work.without_needless(seen, changes)
         refused += needless
         flags = tuple(dict.fromkeys(name for each in changes for name in names_of(each)))
-    # a break that costs nothing but itself is not mended by leaving more out
+    # leaving more out does not fix a break that costs nothing but itself
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
-    candidates = next_ones(work.kept_out(sites, ROUNDS), {what_of(change) for change in refused})
+    candidates = next_ones(
+        work.disabled_functions(sites, ROUNDS), {identity_of(change) for change in refused}
+    )
     lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
-        tell(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
+        announce(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
         broke = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
         accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
@@ -322,7 +324,7 @@ def _worked(
 
 
 def _is_gained(before: Observation, after: Observation) -> bool:
-    """Whether fewer lines break, more of a forward is captured, or less is compiled again."""
+    """Return True if fewer lines break, more of a forward is captured, or less is recompiled."""
     if not is_captured(before) and is_captured(after):
         return True
     if compiled_again(after) < compiled_again(before) and breaks(after) <= breaks(before):
@@ -330,16 +332,15 @@ def _is_gained(before: Observation, after: Observation) -> bool:
     return captures_more(before, after) or breaks(after) < breaks(before)
 
 
-def verified(
+def verify_report(
     report: Report,
     settings: Settings,
     torch: tuple[int, int],
     rules: RuleSet,
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Report:
-    """The report of runs that were made here, with what a proof says of a change for each break that was met, and for
-    what is compiled again."""
+    """Return the report of runs made here, with the result of verification for each break and each recompile."""
     known: dict[tuple[str, int], FixChange | NoFix] = {}
     again: list[FixChange] = []
     warnings: list[str] = []
@@ -351,7 +352,7 @@ def verified(
             continue
         options = dataclasses.replace(settings.run, mode=seen.mode, trace_out=None)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
-        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).fixed.result
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), announce, progress).fixed.result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
         tried = (*reversed(found.refused), *found.changes)
         known |= {(each.path, each.line): each for each in found.no_fix}
@@ -375,7 +376,7 @@ def verified(
 
 
 def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
-    """What a finding's fix says once a proof was tried."""
+    """Return the fix of a finding after verification."""
     title = fix.title if fix is not None else ""
     if isinstance(change, NoFix):
         known = fix or Fix(title, safe=False, diff=None, verified=None)
@@ -398,8 +399,8 @@ def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
 def read_only(
     names: Sequence[str], settings: Settings, torch: tuple[int, int], rules: RuleSet, wanted: FixOptions
 ) -> Fixed:
-    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands, and the
-    changed text is read again for the others."""
+    """Return the changes from the source alone; nothing is run. If there are several for one place, the first is
+    used, and the changed text is read again for the others."""
     root = settings.root
     reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
     read = driver.read(
@@ -415,7 +416,7 @@ def read_only(
         if not anew:
             break
         texts = {Path(path): text for path, text in files.now.items()}
-        again = session.check([*_named(there, texts, root)], texts, report=settings.report)
+        again = session.check([*_files_to_reread(there, texts, root)], texts, report=settings.report)
         left = [finding for finding in again.result.findings if finding.path in anew]
         latest = _proposed(left, files, rules, wanted)
         changes += [dataclasses.replace(change, round=number) for change in latest.changes]
@@ -433,8 +434,8 @@ def read_only(
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 
-def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
-    """What is to be read again: in place of each folder the files below it that are changed."""
+def _files_to_reread(names: Sequence[str], changed: Collection[Path], root: Path) -> Iterator[str]:
+    """Return what to read again: in place of each folder, the changed files below it."""
     for name in names:
         folder = (root / name).resolve()
         if folder.is_dir():
@@ -445,16 +446,16 @@ def _named(names: Sequence[str], changed: Collection[Path], root: Path) -> Itera
 
 @dataclass
 class _Found:
-    """What one reading proposes, and what it leaves: lines are those before any change."""
+    """Changes from one reading, and what it leaves; line numbers are those before any change."""
 
     changes: list[FixChange] = field(default_factory=list)
     refused: list[FixChange] = field(default_factory=list)
     no_fix: list[NoFix] = field(default_factory=list)
     overlapping: list[FixChange] = field(default_factory=list)
-    """Left out for another change of the same place."""
+    """Left out because another change has the same place."""
 
     def renewed(self, paths: Set[str], other: _Found) -> _Found:
-        """What is left where some files were read again: of them by the other reading alone."""
+        """Return what is left after some files were read again: for these files, the result of the new reading."""
         return _Found(
             [],
             [*(each for each in self.refused if each.path not in paths), *other.refused],
@@ -468,7 +469,7 @@ def _unread(file: Skipped) -> str:
 
 
 def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted: FixOptions) -> _Found:
-    """The changes for what a reading of the files as they are now found; they are carried out in `files`."""
+    """Return the changes found by a reading of the current files; they are applied in `files`."""
     by_code = {rule.code: rule for rule in rules.load()}
     found = _Found()
     concrete: dict[str, Concrete] = {}
@@ -494,7 +495,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             place = path_in(finding.path, cell)
             found.no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
             continue
-        ways = list(wanted.kept(for_finding(concrete[finding.path], rule, finding)))
+        ways = list(wanted.filter_output(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(
             finding.path, line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
@@ -516,7 +517,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             ]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
             found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
-    # what is written anew there takes the rest of the line along: another reading tells what is left of it
+    # what is written anew there takes the rest of the line along: another reading shows what is left of it
     anew = {
         (each.path, stood(files.path(each.path), line))
         for each in found.changes
@@ -533,21 +534,21 @@ def proved_patch(
     settings: Settings,
     rules: RuleSet,
     patch_and_name: tuple[str, str],
-    tell: Tell,
+    announce: Announce,
     progress: Progressing,
     beside: Sequence[str] = (),
 ) -> FixChange | str:
-    """A patch of anybody's put to the proof; why it could not be, in one line, as text.
+    """Verify any patch; return as text, in one line, why that was not possible.
 
-    `beside` are settings of `torch._dynamo.config` that are made with the patch. Raises TcreadyError for one that is
-    none, for a patch that does not apply, and if nothing, or several things, can be run.
+    `beside` are settings of `torch._dynamo.config` that belong to the patch. Raises TcreadyError for an unknown
+    setting, a patch that does not apply, and if nothing, or several things, can be run.
     """
     flags = tuple(dict.fromkeys(map(_setting, beside)))
     root = settings.root
     text, named = patch_and_name
     files = Files(root, ())
-    changed_files = patched(text, named, files.path)
-    target, options = _one_run(name, settings, rules, tell)
+    changed_files = apply_patch(text, named, files.path)
+    target, options = _one_run(name, settings, rules, announce)
     run = options.without_studies()
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, flags, None, "not_run")
@@ -556,8 +557,8 @@ def proved_patch(
         first = _first_run(target, run, root, progress, server)
         if isinstance(first, str):
             return first
-        with _proving(target, run, root, progress, server) as prove:
-            work = Work(target, root, files, FixOptions(), tell, prove)
+        with _proof_session(target, run, root, progress, server) as prove:
+            work = Work(target, root, files, FixOptions(), announce, prove)
             result, request, gone = work.tried([(named, sources, flags)], ())
     failure = result.failure or result.trials[0].unanswered
     if failure is not None:
@@ -566,7 +567,7 @@ def proved_patch(
 
 
 def _setting(text: str) -> str:
-    """A setting as changes name it. Raises TcreadyError for what names none."""
+    """Return a setting in the form of changes. Raises TcreadyError for an unknown setting."""
     match = _SETTING.fullmatch(text.strip())
     if match is None:
         raise TcreadyError(
@@ -597,29 +598,29 @@ def _setting(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _proving(
+def _proof_session(
     target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer | None
 ) -> Iterator[Prove]:
-    """What tries changes of a target, in one process for all of them."""
+    """Return the function that tries changes of a target, in one process for all of them."""
     from tcready import dynamic
 
     with dynamic.Prover(observations.run_request(target, options, root, server=server), progress) as prover:
         yield prover.prove
 
 
-def _one_run(name: str, settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
-    """The one run that is due. Raises TcreadyError if there is none, or several."""
-    plan.refuse_contradictions((name,), settings, True, ())
+def _one_run(name: str, settings: Settings, rules: RuleSet, announce: Announce) -> tuple[str, RunOptions]:
+    """Return the only run that is due. Raises TcreadyError if there is none, or several."""
+    plan.validate_options((name,), settings, True, ())
     found, _ = _runs(name, settings, rules)
     if len(found) > 1:
         every = ", ".join(each.target for each in found)
         raise TcreadyError(f"{name}: a proof takes one target: name one of {every}")
-    tell(f"running {found[0].target} with {found[0].inputs_from}")
+    announce(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
 
 
 def _runs(name: str, settings: Settings, rules: RuleSet) -> tuple[list[PlannedRun], tuple[Skipped, ...]]:
-    """The runs that are due, and the files that could not be read. Raises TcreadyError if no run is due."""
+    """Return the runs that are due, and the files that could not be read. Raises TcreadyError if no run is due."""
     read = driver.read((name,), settings.read, rules, settings.report, cache=settings.work.cache)
     found = list(plan.due((name,), True, settings, settings.tables or (), read.result))
     if not found or found[0].impossible:
@@ -630,25 +631,25 @@ def _runs(name: str, settings: Settings, rules: RuleSet) -> tuple[list[PlannedRu
 def _first_run(
     target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer
 ) -> Observation | str:
-    """What the code as it stands shows; why it shows nothing, in one line."""
+    """Run the unmodified code; if it shows nothing, return why, in one line."""
     seen = observations.launch(target, options, root, progress, server=server)
     why = _why_not_tried(seen)
     return seen if why is None else f"{target}: {why}"
 
 
 def _why_not_tried(seen: Observation) -> str | None:
-    """Why changes to what a run showed cannot be tried, in one line: it showed too little, and no operator without a
-    fake kernel is what ended its capture."""
+    """Return why changes cannot be tried, in one line: the run showed too little, and the reason is not an operator
+    without a fake kernel."""
     return None if LACKS in _lacks(seen) and _ends_at(seen) == "capture" else _why_not(seen)
 
 
 def _lacks(seen: Observation) -> set[str]:
-    """What operators of others lack."""
+    """Return the operators of others without a fake kernel."""
     return {each for operator in seen.custom_ops for each in operator.lacks}
 
 
 def _ends_at(seen: Observation) -> str | None:
-    """The stage that a run did not come through; None if it did."""
+    """Return the stage that failed; None if all passed."""
     # Code that raises for other values than these shows all that changes are judged by.
     wrong = [
         s
@@ -660,13 +661,13 @@ def _ends_at(seen: Observation) -> str | None:
 
 
 def _why_not(seen: Observation) -> str | None:
-    """Why a run shows too little, in one line."""
+    """Return why a run shows too little, in one line."""
     stage = next((s for s in seen.stages if s.stage == _ends_at(seen)), None)
     return None if stage is None else f"{stage.stage}: {stage.detail}"
 
 
 def _as_bytes_stand(file: ChangedFile) -> str:
-    """The patch of one file with the bytes that the file has: its byte order mark, and those that are not UTF-8."""
+    """Return the patch of one file with the bytes of the file: its byte order mark, and bytes that are not UTF-8."""
     mark = "\ufeff" if file.path.read_bytes().startswith(codecs.BOM_UTF8) else ""
     before = mark + file.before
     text = patch({file.shown: before}, between(file.shown, before, mark + file.after))
@@ -676,7 +677,7 @@ def _as_bytes_stand(file: ChangedFile) -> str:
 
 
 def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
-    """The result with all changes as patches: those of the user's files, and those of installed ones."""
+    """Return the result with all changes as patches: those of the user's files, and those of installed ones."""
     texts: dict[bool, list[str]] = {True: [], False: []}
     edits: list[Edit] = []
     for file in files:

@@ -1,4 +1,4 @@
-"""Read the state of the working folder from the `git` program; nothing if there is none."""
+"""Facts about the working folder from the `git` program; none if it does not exist."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tcready.schema.report import Checkout
 from tcready.schema.words import TcreadyError
 
 SECONDS = 20
-"""After which a git that does not answer counts as none."""
+"""Seconds after which a git that does not answer is ignored."""
 _REMOTE = re.compile(
     r"(?:(?P<scheme>https?|ssh|git)://(?:[^@/\s]+@)?(?P<host>[\w.-]+)(?P<port>:\d+)?/|(?:[^@/\s:]+@)?(?P<short>[\w.-]+):(?![/\\]))"
     r"(?P<path>[^\s?#]+)"
 )
-"""A remote as an address, or as `host:path`; an absolute path on a host is no page."""
+"""A remote as an address, or as `host:path`; an absolute path on a host has no page."""
 _HUNK = re.compile(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<at>\d+)(?:,(?P<new>\d+))? @@")
 _ESCAPE = re.compile(r"\\([0-7]{3}|.)")
 _SPELLED = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
@@ -28,13 +28,14 @@ _PATCH = (
     "diff --text --unified=0 --inter-hunk-context=0 --find-renames --src-prefix=a/ --dst-prefix=b/ --submodule=short "
     "--no-color --no-ext-diff --no-textconv --no-relative"
 )
-"""Whatever the user's configuration says of diffs."""
+"""Options that override the user's configuration of diffs."""
 _LINES = {"github": "blob/{}/", "gitlab": "-/blob/{}/"}
-"""A word of a host's name -> how its pages of a file at a commit begin (docs.github.com, docs.gitlab.com)."""
+"""A word in the name of a host -> how the addresses of its files at a commit begin (docs.github.com,
+docs.gitlab.com)."""
 
 
 def ask(root: Path, *arguments: str) -> str | None:
-    """What `git ARGUMENTS` prints in the folder `root`; None if it fails, or there is no git."""
+    """Return the output of `git ARGUMENTS` in the folder `root`; None if it fails, or git is missing."""
     command = ["git", "-c", "core.quotepath=off", "-C", str(root), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603
@@ -44,7 +45,7 @@ def ask(root: Path, *arguments: str) -> str | None:
 
 
 def checkout(root: Path, paths: Iterable[str]) -> Checkout | None:
-    """The commit that `root` is a checkout of, and which of `paths` (relative to it) are as committed."""
+    """Return the commit that `root` is a checkout of, and which of `paths` (relative to it) are as committed."""
     shown = ask(root, "rev-parse", "HEAD", "--show-prefix")
     if shown is None:
         return None
@@ -62,7 +63,7 @@ def checkout(root: Path, paths: Iterable[str]) -> Checkout | None:
 
 
 def _link(remote: str, commit: str, prefix: str) -> str | None:
-    """The page of one line at `commit`, with {path} and {line} to be put in; None for a host we do not know."""
+    """Return the address of a line at `commit`, with {path} and {line} as placeholders; None for an unknown host."""
     found = _REMOTE.fullmatch(remote)
     if found is None:
         return None
@@ -76,28 +77,29 @@ def _link(remote: str, commit: str, prefix: str) -> str | None:
 
 
 def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
-    """The commit where HEAD and `revision` parted, and by display path the lines of the working tree that differ.
+    """Return the merge base of HEAD and `revision`, and by display path the lines of the working tree that differ from
+    it.
 
-    Lines are inclusive (first, last), and (n + 1, n) if lines after line n are gone. As in `git diff
-    REVISION...`, what others did on `revision` since does not count; what is not committed yet does, and so do files
-    that git does not know and does not ignore. A renamed file counts if its lines changed.
+    Lines are inclusive (first, last), and (n + 1, n) if lines after line n were deleted. As in `git diff REVISION...`,
+    later commits on `revision` do not count; uncommitted changes do, and so do untracked files that are not ignored. A
+    renamed file counts if its lines changed.
 
-    Raises TcreadyError outside of a git checkout, and for a revision that is not there.
+    Raises TcreadyError outside of a git checkout, and for an unknown revision.
     """
-    asked = f"--diff-base {revision}"
+    option = f"--diff-base {revision}"
     top = ask(root, "rev-parse", "--show-toplevel")
     if top is None:
-        raise TcreadyError(f"{asked}: {root} is in no git checkout, or there is no git")
+        raise TcreadyError(f"{option}: {root} is in no git checkout, or there is no git")
     if revision.startswith("-") or ask(root, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}") is None:
-        raise TcreadyError(f"{asked}: there is no such commit in this checkout (is it fetched?)")
+        raise TcreadyError(f"{option}: there is no such commit in this checkout (is it fetched?)")
     parted = ask(root, "merge-base", revision, "HEAD")
     if parted is None:
-        raise TcreadyError(f"{asked}: it has no commit in common with HEAD (is the checkout a shallow one?)")
+        raise TcreadyError(f"{option}: it has no commit in common with HEAD (is the checkout a shallow one?)")
     commit, folder = parted.strip(), top.removesuffix("\n")
     patch = ask(root, *_PATCH.split(), commit, "--")
     unknown = ask(Path(folder), "ls-files", "--others", "--exclude-standard", "-z")
     if patch is None or unknown is None:
-        raise TcreadyError(f"{asked}: git did not tell what changed")
+        raise TcreadyError(f"{option}: git did not tell what changed")
     found: dict[str, list[tuple[int, int]]] = {}
     whole = ((name, (1, sys.maxsize)) for name in unknown.split("\0") if name)
     for name, lines in (*_hunks(patch), *whole):
@@ -105,20 +107,20 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
     return commit, found
 
 
-def unwatched(root: Path, paths: Iterable[str]) -> set[str]:
-    """Those of `paths`, relative to `root`, of whose lines git tells nothing though it does not ignore them: files of
-    another repository inside of this one, and those that it was told not to look at."""
-    asked = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}
-    if not asked:
-        return asked
-    known = ask(root, "ls-files", "-v", "-z", "--", *sorted(asked)) or ""
-    ignored = ask(root, "ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *sorted(asked)) or ""
+def unwatched_files(root: Path, paths: Iterable[str]) -> set[str]:
+    """Return those of `paths`, relative to `root`, for which git shows no changes although it does not ignore them:
+    files of a nested repository, and files marked to be skipped."""
+    files = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}
+    if not files:
+        return files
+    known = ask(root, "ls-files", "-v", "-z", "--", *sorted(files)) or ""
+    ignored = ask(root, "ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *sorted(files)) or ""
     looked_at = {entry[2:] for entry in known.split("\0") if entry.startswith("H ")}
-    return asked - looked_at - {*ignored.split("\0")}
+    return files - looked_at - {*ignored.split("\0")}
 
 
 def _hunks(patch: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Each run of changed lines in a patch, with its file as named below the top of the checkout."""
+    """Yield each run of changed lines in a patch, with its file relative to the top of the checkout."""
     name = ""
     old = new = at = 0
     for line in patch.split("\n"):  # a carriage return belongs to the line's text
@@ -139,7 +141,8 @@ def _hunks(patch: str) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _unquoted(name: str) -> str:
-    """A file's name without the quotes and escapes that git puts around control characters, quotes and backslashes."""
+    """Return a file's name without the quotes and escapes that git puts around control characters, quotes and
+    backslashes."""
     if not name.startswith('"'):
         return name
     return _ESCAPE.sub(

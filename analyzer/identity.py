@@ -1,4 +1,4 @@
-"""Describe code apart from its layout, as the basis of a finding's fingerprint. Pure."""
+"""The identity of code independent of its layout: the basis of a finding's fingerprint. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _LAYOUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
-"""`kind` is the `u` before a string, which a formatter drops."""
+"""Fields to ignore. `kind` is the `u` before a string, which a formatter drops."""
 _BELOW = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
-"""Fields of a statement that hold other statements: its header is what identifies it."""
+"""Fields of a statement that hold other statements: a statement is identified by its header."""
 
 
 def fingerprint(*parts: str) -> str:
-    """Sixteen hexadecimal digits for what `parts` name together."""
+    """Return sixteen hexadecimal digits that identify `parts` together."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def spelled(node: ast.AST) -> str:
-    """The syntax of an expression, or of a statement's header, in one line of words.
+    """Return the syntax of an expression, or of a statement's header, in one line of words.
 
-    The same whatever the line breaks, spaces, quotes, redundant parentheses, trailing commas, comments, the spelling
-    of numbers and the pieces a string is written in, and on every version of Python (`ast.unparse` is not).
+    It does not depend on line breaks, spaces, quotes, redundant parentheses, trailing commas, comments, the spelling of
+    numbers, or how a string is split, and it is the same on every version of Python (`ast.unparse` is not).
     """
     return " ".join(_words(node))
 
@@ -51,7 +51,7 @@ def _words(node: ast.AST) -> Iterator[str]:
 
 
 def _joined(values: Iterable[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string, its text in as few pieces as can be: versions of Python cut it differently."""
+    """Merge adjacent texts of an f-string: versions of Python split it differently."""
     parts: list[ast.expr] = []
     for value in values:
         last = parts[-1] if parts else None
@@ -63,15 +63,15 @@ def _joined(values: Iterable[ast.expr]) -> list[ast.expr]:
 
 
 class _Word(str):
-    """What is written as it is."""
+    """A word that is emitted unquoted."""
 
     __slots__ = ()
 
 
 def statement_at(tree: ast.AST, line: int) -> ast.stmt | None:
-    """The innermost statement that stands on a line, decorators included."""
-    kept = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
-    return max(kept, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
+    """Return the innermost statement on a line, decorators included."""
+    around = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
+    return max(around, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
 
 
 def _statements(tree: ast.AST) -> Iterable[ast.stmt]:

@@ -1,7 +1,7 @@
-"""Add a table to pyproject.toml and a hook to .pre-commit-config.yaml: `tcready init`.
+"""Additions of `tcready init` to a project: a table in pyproject.toml and a hook in .pre-commit-config.yaml.
 
-Text is only ever added: every byte that was there stays. A file whose form does not let that be done surely is left
-alone, and the user is told what to write himself.
+Text is only added: every existing byte stays. If a file's form makes that unsafe, the file is not changed, and the user
+is shown what to write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import project
-from tcready.files import staged
+from tcready.files import stage_file
 from tcready.schema.words import TcreadyError
 
 HOOKS = ".pre-commit-config.yaml"
@@ -53,21 +53,21 @@ REMOTE = """\
 """
 _LABELS = ("repository", "source", "source code", "homepage")
 _SHOWN = re.compile(r"\s*(?:#.*)?")
-"""A line that says nothing."""
+"""A line without content."""
 _KEY = re.compile(r"""[\w"'][^\s:]*:(?:\s.*)?""")
 
 
 @dataclass(frozen=True)
 class Addition:
-    """One file as it is and as it would be."""
+    """One file before and after the addition."""
 
     path: Path
     before: bytes | None
-    """None if there is no such file."""
+    """None if the file does not exist."""
     after: bytes
 
     def diff(self) -> str:
-        """What is added, as a unified diff."""
+        """Return the addition as a unified diff."""
         old, new = (
             text.decode("utf-8").splitlines(keepends=True) for text in (self.before or b"", self.after)
         )
@@ -82,11 +82,11 @@ class Addition:
 class Plan:
     additions: tuple[Addition, ...]
     notes: tuple[str, ...]
-    """What is there already, and what the user has to do himself."""
+    """What already exists, and what the user has to do."""
 
 
 def plan(root: Path) -> Plan:
-    """What the project at `root` lacks. Nothing is written.
+    """Return what the project at `root` lacks. Nothing is written.
 
     Raises TcreadyError for a file that cannot be read or written.
     """
@@ -104,13 +104,13 @@ def plan(root: Path) -> Plan:
 
 
 def write(additions: Sequence[Addition]) -> None:
-    """Writes all of them, or none. Raises TcreadyError if one cannot be written, or changed in the meantime."""
+    """Write all of them, or none. Raises TcreadyError if one cannot be written, or changed in the meantime."""
     waiting: list[tuple[Addition, Path, str]] = []
     replaced: list[tuple[Addition, Path]] = []
     try:
         for each in additions:
             target = Path(os.path.realpath(each.path))
-            waiting.append((each, target, staged(target, each.after)))
+            waiting.append((each, target, stage_file(target, each.after)))
         for each, target, partial in waiting:
             if _contents(each.path) != each.before:
                 raise TcreadyError(f"{each.path.name} was changed meanwhile: nothing was written")
@@ -134,11 +134,11 @@ def _put_back(target: Path, before: bytes | None) -> None:
         if before is None:
             target.unlink()
         else:
-            os.replace(staged(target, before), target)
+            os.replace(stage_file(target, before), target)
 
 
 def _contents(path: Path) -> bytes | None:
-    """The file; None if there is none. Raises TcreadyError if it cannot be added to."""
+    """Return the content of the file; None if it does not exist. Raises TcreadyError if it cannot be added to."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def _contents(path: Path) -> bytes | None:
 
 
 class _Unable(Exception):  # noqa: N818 - nothing failed
-    """Why a file is left as it is."""
+    """A file cannot be changed safely; the message is the reason."""
 
 
 # pyproject.toml
@@ -168,25 +168,27 @@ class _Unable(Exception):  # noqa: N818 - nothing failed
 
 def _with_table(_root: Path, before: bytes | None) -> bytes:
     text = (before or b"").decode("utf-8")
-    contents = project.parsed(text.encode())
+    contents = project.parse_project(text.encode())
     tool = contents.get("tool", {})
     if isinstance(tool, dict) and "tcready" in tool:
         raise _Unable(f"it has [{project.TABLE}] already")
     after = _appended(text, TABLE)
     try:
-        now = project.parsed(after.encode())
+        now = project.parse_project(after.encode())
         grown = dict(now["tool"])
         added = grown.pop("tcready")
-        kept = {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
+        expected = (
+            {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
+        )
     except (TcreadyError, LookupError, TypeError):
         raise _Unable(f"[{project.TABLE}] cannot be added below what stands there; add it by hand") from None
-    if not added or repr(kept) != repr(dict(contents)):
+    if not added or repr(expected) != repr(dict(contents)):
         raise _Unable(f"[{project.TABLE}] cannot be added without changing what stands there; add it by hand")
     return after.encode()
 
 
 def _appended(text: str, more: str) -> str:
-    """`more` below a blank line at the end, with the line ends that the text has."""
+    """Append `more` after a blank line, with the line ends of the text."""
     end = _line_end(text)
     gap = "" if not text.strip() else end if text.endswith(("\n", "\r")) else end * 2
     return text + gap + more.replace("\n", end)
@@ -221,7 +223,7 @@ def _with_hook(root: Path, before: bytes | None) -> bytes:
 
 
 def hook() -> str:
-    """The entry of `repos`: tcready's own repository if its metadata names one, else a local hook."""
+    """Return the entry of `repos`: tcready's own repository if its metadata has one, else a local hook."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
@@ -239,10 +241,11 @@ def _indented(entry: str, depth: int) -> str:
 
 
 def _end_of_repos(text: str) -> tuple[int, int] | None:
-    """Where the list below a top-level `repos:` ends, and how deep its dashes stand; None unless its form is plain.
+    """Return the end of the list below a top-level `repos:`, and the indent of its dashes; None unless its form is
+    plain.
 
-    Plain is: one document, `repos:` alone on its line, a list in block form below it, and after that nothing or
-    another key. What is nested in the list must stand deeper than its dashes, whatever it is.
+    Plain means: one document, `repos:` alone on its line, a list in block form below it, and after that nothing or
+    another key. Everything nested in the list must be indented deeper than its dashes.
     """
     lines = text.splitlines(keepends=True)
     if "\t" in re.sub(r"(?m)#.*$", "", text) or text.startswith("\ufeff"):
@@ -279,8 +282,8 @@ def _end_of_repos(text: str) -> tuple[int, int] | None:
 
 
 def _is_plain(lines: Sequence[str], depth: int) -> bool:
-    """Whether what is added behind a list cannot become part of its last entry: quotes and brackets that open in it
-    close in it, deeper than its dashes, and no text keeps the blank lines that follow."""
+    """Return True if text added after a list cannot become part of its last entry: quotes and brackets that open in
+    it close in it, deeper than its dashes, and no block text keeps the blank lines that follow."""
     opened = ""
     dashes = False
     for line in lines:
@@ -300,7 +303,7 @@ def _is_plain(lines: Sequence[str], depth: int) -> bool:
 
 
 def _closes(value: str) -> bool:
-    """Whether the quote or the bracket that a value begins with ends in it."""
+    """Return True if the quote or bracket at the beginning of a value closes in it."""
     if value[0] in "[{":
         return all(value.count(one) <= value.count(other) for one, other in ("[]", "{}"))
     return re.match(r"""'(?:[^']|'')*'(?!')|"(?:[^"\\]|\\.)*\"""", value, re.DOTALL) is not None

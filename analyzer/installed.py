@@ -1,4 +1,4 @@
-"""The installed tcready: its version, its rules, and what creates their diffs."""
+"""The installed tcready: its version, and its rules with the code that makes their diffs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def load_rules() -> tuple[Rule, ...]:
-    """Every rule, by code."""
+    """Load every rule, by code."""
     from tcready import rules
 
     return rules.load()
 
 
 def rule_named(code: str) -> Rule:
-    """The rule with this code or name. Raises TcreadyError if there is none, with the one that may be meant."""
+    """Return the rule with this code or name. Raises TcreadyError, with a suggestion, if there is none."""
     known = {rule.code: rule for rule in load_rules()}
     by_name = {rule.name: rule for rule in known.values()}
     found = known.get(code.upper()) or by_name.get(code.lower())
@@ -46,8 +46,8 @@ def rule_named(code: str) -> Rule:
 
 
 def advice() -> dict[str, RuleText]:
-    """What to say of each type of break that only a run shows, by its id: the text of its page, or of the only rule that
-    claims it. What has no type is there by the finding's name."""
+    """Return the advice for each type of break that only a run shows, by its ID: the text of its page, or of the
+    only rule that claims it. Breaks without a type are listed under the finding's name."""
     from tcready import breaks
 
     found: dict[str, RuleText] = {}
@@ -58,7 +58,7 @@ def advice() -> dict[str, RuleText]:
 
 
 def version() -> str:
-    """The version of tcready that is installed."""
+    """Return the version of the installed tcready."""
     # `importlib.metadata` takes longer to load than a warm check
     for folder in filter(os.path.isdir, sys.path):
         for name in os.listdir(folder):
@@ -74,26 +74,26 @@ def tool() -> Tool:
 
 
 def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
-    """The torch whose Dynamo is predicted: the one that is named, else the one installed, else the newest known."""
+    """Return the torch version to predict for: the named one, else the installed one, else the newest known."""
     from tcready.static import locate, versions
 
     known = named or versions.installed(locate.default_search_path(root))
     return known if known is not None else versions.with_tables()[-1]
 
 
-def of_other_tables(torch: tuple[int, int]) -> tuple[str, ...]:
-    """What to say if there are no tables of the torch whose Dynamo is predicted."""
+def warn_no_tables(torch: tuple[int, int]) -> tuple[str, ...]:
+    """Return a warning if there are no tables for the torch version to predict for."""
     from tcready.static import versions
 
-    told = versions.predicted_by(torch, versions.with_tables())
-    named, other = (f"{major}.{minor}" for major, minor in (torch, told))
-    if torch == told:
+    predicted = versions.predicted_by(torch, versions.with_tables())
+    named, other = (f"{major}.{minor}" for major, minor in (torch, predicted))
+    if torch == predicted:
         return ()
     return (f"there are no tables of torch {named}: what is predicted is what Dynamo of torch {other} does",)
 
 
 def page_of(rule: Rule) -> str:
-    """The page of a rule as text, with what its rewrite makes of a sample, or why there is no rewrite."""
+    """Return the page of a rule as text, with its rewrite of a sample, or why there is no rewrite."""
     from tcready.refactor.example import example
 
     made = example(rule)
@@ -105,15 +105,16 @@ def page_of(rule: Rule) -> str:
 
 
 def is_of_a_run(code: str) -> bool:
-    """Whether it looks like the id of a type of break, or names what a run shows and has no type: `recompile`."""
+    """Return True if it looks like the ID of a type of break, or names a finding of runs without a type:
+    `recompile`."""
     from tcready import breaks
 
     return bool(re.fullmatch(r"(?i)GB\d+", code)) or any(code.lower() in p.findings for p in breaks.load())
 
 
 def page_of_break(code: str) -> str:
-    """What is known of a type of break of PyTorch's registry, or of what has none, as text. Raises TcreadyError for an id
-    of no type."""
+    """Return the page of a type of break in PyTorch's registry, or of a finding without a type, as text. Raises
+    TcreadyError for an unknown ID."""
     from tcready import breaks
     from tcready.static import torch_tables, versions
 
@@ -149,9 +150,9 @@ def _suggest(suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
 
 
 def _suggesting(likely: Path | None) -> AbstractContextManager[Suggest]:
-    from tcready.refactor.process import suggesting
+    from tcready.refactor.process import suggest_in_process
 
-    return suggesting(load_rules, likely)
+    return suggest_in_process(load_rules, likely)
 
 
 def rule_set() -> RuleSet:

@@ -1,4 +1,4 @@
-"""`%load_ext tcready` and `%%tcready`: check a cell while it runs."""
+"""`%load_ext tcready` and `%%tcready`: check a cell as it runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tcready.schema.words import TcreadyError
 
 
 def load(shell: Any) -> None:
-    """Makes `%%tcready` known to an IPython shell."""
+    """Register `%%tcready` with an IPython shell."""
 
     def tcready(line: str, cell: str) -> Any:
         """%%tcready [model[, inputs][, option=value ...]]
 
-        Runs the cell, and reads its code. With a model and inputs it checks that model as `tcready.check` does, with
-        every name as it stands after the cell: `%%tcready net, x, plan=True`.
+        Run the cell, and read its code. With a model and inputs, check that model as `tcready.check` does, with the
+        values that names have after the cell: `%%tcready net, x, plan=True`.
         """
         if not cell.lstrip().startswith("%%"):
-            cell = f"# %%tcready {line}\n{cell}"  # lines are told as they stand in the whole cell
+            cell = f"# %%tcready {line}\n{cell}"  # line numbers are those in the whole cell
         shell.execution_count -= 1  # already that of the next cell
         try:
             ran = shell.run_cell(cell)
@@ -39,7 +39,7 @@ def load(shell: Any) -> None:
 
 
 def _called(line: str, names: dict[str, Any]) -> Any:
-    """`tcready.check` of what stands behind the magic. Raises TcreadyError if that is no list of arguments."""
+    """Call `tcready.check` with the arguments after the magic. Raises TcreadyError for an invalid list of arguments."""
     try:
         call = ast.parse(f"check({line})", mode="eval")
     except SyntaxError:

@@ -1,6 +1,6 @@
-"""Combine the changes for several targets into one patch that holds in each of them.
+"""Combine the changes for several targets into one patch that must pass in each of them.
 
-The changes for one target are taken together or left out together: so they were proved.
+The changes for one target are included or left out together, because they were verified together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tcready.applying import Changed
-from tcready.edits import applied, between
+from tcready.edits import apply_edits, between
 from tcready.options import RunOptions
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
@@ -24,7 +24,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class Fixed:
-    """What was found, and the files as they would be."""
+    """The changes that were found, and the changed files."""
 
     result: FixResult
     files: tuple[Changed, ...] = ()
@@ -32,7 +32,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Done:
-    """What was found for one target by itself, with its runs before and after that."""
+    """The changes that were found for one target alone, with its runs before and after them."""
 
     target: str
     options: RunOptions
@@ -40,41 +40,41 @@ class Done:
     after: Observation
     fixed: Fixed
     untouched: FixResult
-    """What is told of it if its changes are left out."""
+    """The report on it if its changes are left out."""
 
 
 Again = Callable[[Done, Mapping[str, str], bool], "FixResult | str"]
-"""What a run of a target shows of files with these texts, by absolute path; why they do not hold there, in one line, as
-text. The last argument is whether its own changes are among them."""
+"""Runs a target with these texts of files, by absolute path; returns the run, or as text, in one line, why they
+fail. The last argument is True if the target's own changes are included."""
 
 
 @dataclass(frozen=True)
 class _Whole:
-    """The files as changes for several targets leave them, and what each target shows of them."""
+    """The files after changes for several targets, and the run of each target with them."""
 
     files: tuple[Changed, ...]
     results: Mapping[str, FixResult]
 
 
-def joined(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Again) -> Fixed:
-    """What was found for several targets as one result, patches not among it.
+def join_results(found: Sequence[Done], failures: Sequence[tuple[str, str]], again: Again) -> Fixed:
+    """Combine what was found for several targets into one result, without patches.
 
-    All changes are tried at once. If that does not hold in every target they are taken up target by target, and those
-    that do not go with what was taken before are left out.
+    All changes are tried at once. If they do not pass in every target, they are added target by target, and those
+    that conflict with earlier ones are left out.
 
     Args:
         found: One for each target that was run.
         failures: Targets that could not be run, each with the reason in one line.
-        again: Runs a target anew.
+        again: Runs a target again.
     """
     changing = [each.target for each in found if each.fixed.files]
-    asked: dict[object, FixResult | str] = {}
+    outcomes: dict[object, FixResult | str] = {}
 
     def once(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
         key = (each.target, own, tuple(sorted(texts.items())))
-        if key not in asked:
-            asked[key] = again(each, texts, own)
-        return asked[key]
+        if key not in outcomes:
+            outcomes[key] = again(each, texts, own)
+        return outcomes[key]
 
     out: dict[str, str] = {}
     whole = _together(found, set(), once)
@@ -96,10 +96,10 @@ def _alone(each: Done, left: set[str]) -> FixResult:
 
 
 def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | str:
-    """The changes for all targets but those `left`, as one; why they do not hold, in one line."""
-    kept = [each for each in found if each.target not in left]
+    """Combine the changes for all targets except `left`; return why they fail, in one line."""
+    chosen = [each for each in found if each.target not in left]
     try:
-        files = _merged(kept)
+        files = _merge_edits(chosen)
     except TcreadyError:
         return OVERLAPS
     texts = {str(file.path): file.after for file in files}
@@ -115,17 +115,18 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
     return _Whole(files, results)
 
 
-def _merged(kept: Iterable[Done]) -> tuple[Changed, ...]:
-    """Each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed meanwhile."""
+def _merge_edits(chosen: Iterable[Done]) -> tuple[Changed, ...]:
+    """Return each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed
+    meanwhile."""
     files: dict[str, Changed] = {}
     edits: dict[str, list[Edit]] = {}
-    for file in (file for each in kept for file in each.fixed.files):
+    for file in (file for each in chosen for file in each.fixed.files):
         path = str(file.path)
         if files.setdefault(path, file).before != file.before:
             raise TcreadyError(f"{file.shown} changed since it was read")
         edits.setdefault(path, []).extend(between(file.shown, file.before, file.after))
     return tuple(
-        dataclasses.replace(file, after=applied(file.before, edits[path])) for path, file in files.items()
+        dataclasses.replace(file, after=apply_edits(file.before, edits[path])) for path, file in files.items()
     )
 
 
@@ -150,12 +151,12 @@ def _result(
             if _text_of(change) not in changes:
                 _add(refused, (_text_of(change), change.reason), change, each.target)
     ran = [_of_target(each.target, results[each.target]) for each in found]
-    told = [
+    dropped = [
         *(FixedTarget(target, failure=reason) for target, reason in failures),
         *ran,
     ]
     every = [results[each.target] for each in found]
-    one = every[0] if len(told) == len(every) == 1 else None
+    one = every[0] if len(dropped) == len(every) == 1 else None
     return FixResult(
         changes=tuple(changes.values()),
         refused=tuple(refused.values()),
@@ -166,8 +167,8 @@ def _result(
         share_after=one.share_after if one else None,
         left=_once(place for result in every for place in result.left),
         kept_out=_once(place for result in every for place in result.kept_out),
-        failure="; ".join(each.failure for each in told if each.failure) or None,
-        targets=tuple(told),
+        failure="; ".join(each.failure for each in dropped if each.failure) or None,
+        targets=tuple(dropped),
     )
 
 
@@ -183,13 +184,13 @@ def _of_target(target: str, result: FixResult) -> FixedTarget:
 
 
 def _add(known: dict[object, FixChange], key: object, change: FixChange, target: str) -> None:
-    """Puts a change among those that are known: one that is there already is for this target too."""
+    """Add a change to the known ones; if it is already there, add this target to it."""
     first = known.setdefault(key, change)
     known[key] = dataclasses.replace(first, targets=_once((*first.targets, target)))
 
 
 def _text_of(change: FixChange) -> object:
-    """What is one change, for whichever target it was found."""
+    """Return a text that identifies a change across targets."""
     return (
         change.path,
         change.line,

@@ -1,6 +1,6 @@
-"""Resolve models of libraries by name (`hf:bert`, `timm:resnet18`) and by expression, and find their sources.
+"""Find the sources of models of libraries by name (`hf:bert`, `timm:resnet18`), and of expressions that create a model.
 
-Nothing is imported: files are searched for a `def` or `class`, and tables of names are read by ast.
+Nothing is imported: files are searched for a `def` or `class`, and tables of names are read with ast.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from tcready.static import hints, locate
 from tcready.target import LIGHTNING, PACKAGES, LibraryModel, Target
 
 TRAINING_STEP = "training_step"
-"""What Lightning calls of a model that is trained."""
+"""The method that Lightning calls on a model in training."""
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
-"""Functions that give a model by the name which they are called with."""
+"""Functions that return a model for a name."""
 _REGISTERED = r"@register_model\b.*\n(?:@.*\n)*def (\w+)"
 _MODELS = {
     "timm": _REGISTERED,
     "torchvision": _REGISTERED,
     "diffusers": r"class (\w+)\([^)]*\bModelMixin\b",
 }
-"""How the files of a library begin what is a model there. Those of transformers are in a table."""
+"""Prefixes of the modules of a library that define models. Those of transformers are in a table."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A model that was named, and its target."""
+    """A model that the user named, and its target."""
 
     text: str
-    """As it was named."""
+    """The name as given."""
     target: str
-    """`pkg.mod::Name`; the text itself where the sources were not found."""
+    """`pkg.mod::Name`; the given name if the sources were not found."""
     read: bool
-    """Whether the sources were found."""
+    """The sources were found."""
 
     @property
     def warning(self) -> str:
-        """What to say where the sources were not found."""
+        """Return a warning if the sources were not found."""
         return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
 
 
-def named(
+def find_models(
     names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer"
 ) -> tuple[Named, ...]:
-    """The models among `names`, and the one that `--model` gives. A LightningModule that is only trained stands for its
-    `training_step`.
+    """Return the models among `names`, and the one of `--model`. A LightningModule that is only trained is represented
+    by its `training_step`.
 
-    Raises TcreadyError for a library that is not installed, a model it does not have, and options that go with none.
+    Raises TcreadyError for a library that is not installed, an unknown model, and options that need a model.
     """
     models = {text: model for text in names if (model := LibraryModel.parse(text)) is not None}
     if (options.tiny or options.config) and not models:
@@ -91,10 +91,11 @@ def named(
     return tuple(found)
 
 
-def matching(text: str, root: Path) -> tuple[str, ...] | None:
-    """The names that a glob of names stands for: of `hf:*` those of every model type. None for text that is none.
+def match_models(text: str, root: Path) -> tuple[str, ...] | None:
+    """Return the names that match a glob: for `hf:*` those of every model type. None if the text is not a glob of
+    names.
 
-    Raises TcreadyError for a library that is not installed, and where nothing matches.
+    Raises TcreadyError for a library that is not installed, and if nothing matches.
     """
     prefix, _, pattern = text.partition(":")
     if prefix not in PACKAGES or not glob.has_magic(pattern):
@@ -114,15 +115,15 @@ def matching(text: str, root: Path) -> tuple[str, ...] | None:
     return tuple(f"{prefix}:{name}" for name in found)
 
 
-def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
-    """Raises TcreadyError where nothing could be told of a model: it is neither read nor run."""
+def reject_unread(models: Iterable[Named], run: bool | None) -> None:
+    """Raise TcreadyError if nothing would be known about a model because it is neither read nor run."""
     for each in models:
         if run is False and not each.read:
             raise TcreadyError(f"{each.text}: its sources were not found, and --no-run forbids the run")
 
 
-def refuse_names(names: Iterable[str], root: Path) -> None:
-    """Raises TcreadyError for a model of a library where changes to its source are asked for."""
+def reject_library_models(names: Iterable[str], root: Path) -> None:
+    """Raise TcreadyError for a model of a library if changes to its source are requested."""
     for text in names:
         model = LibraryModel.parse(text)
         if model is not None and model.library == LIGHTNING:
@@ -151,7 +152,7 @@ def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Pat
         raise _not_installed(model)
     package = file.parent
     if model.library == "hf":
-        return _of_transformers(model, package, options)
+        return _transformers_class(model, package, options)
     name = model.name.partition(".")[0]  # timm puts the weights behind a dot, and there are none
     begins = r"class (\w+)" if model.from_configuration else r"def (\w+)"
     known = dict(_definitions(package / "models", package, begins))
@@ -173,8 +174,9 @@ def _unknown(model: LibraryModel, known: Iterable[str]) -> TcreadyError:
 
 
 def _definitions(folder: Path, package: Path, begins: str) -> tuple[tuple[str, str], ...]:
-    """Names that the files below a folder define at their top, and their modules. `begins`: a pattern with the name."""
-    return _definitions_as_of(folder, package, begins, _changed(folder))
+    """Return the top-level names that files below a folder define, with their modules. `begins`: a pattern with the
+    name."""
+    return _definitions_as_of(folder, package, begins, _modified_at(folder))
 
 
 @functools.lru_cache(maxsize=8)
@@ -206,8 +208,9 @@ _OF_TYPES = "MODEL_MAPPING_NAMES"
 """The table of model types and their classes."""
 
 
-def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
-    """By model type (`bert`), configuration class, model class, or a repository whose configuration is kept here."""
+def _transformers_class(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
+    """Look up a model type (`bert`), configuration class, model class, or a repository with a locally cached
+    configuration."""
     models = package / "models"
     classes = _table(models / "auto" / "modeling_auto.py", _OF_TYPES)
     configs = _table(models / "auto" / "auto_mappings.py", "CONFIG_MAPPING_NAMES") or _table(
@@ -222,11 +225,11 @@ def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) ->
             return _class_in(models, package, classes[types[0]])
     elif name.isidentifier() and (found := _class_in(models, package, name)):
         return found
-    kept = _kept_configuration(name)
-    if kept is not None:
-        architectures = kept.get("architectures")
+    configuration = _cached_configuration(name)
+    if configuration is not None:
+        architectures = configuration.get("architectures")
         wanted = [str(each) for each in architectures] if isinstance(architectures, list) else []
-        wanted.append(classes.get(str(kept.get("model_type")), ""))
+        wanted.append(classes.get(str(configuration.get("model_type")), ""))
         return next((at for each in wanted if (at := _class_in(models, package, each))), None)
     if "/" in name or "-" in name:
         if options.allow_downloads:
@@ -240,12 +243,13 @@ def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) ->
 
 
 def _table(path: Path, name: str) -> Mapping[str, str]:
-    """A table of names in a file: `NAME = OrderedDict([("bert", "BertModel"), ...])`. Of several values the first."""
-    return _table_as_of(path, name, _changed(path))
+    """Read a table of names in a file: `NAME = OrderedDict([("bert", "BertModel"), ...])`. If an entry has several
+    values, use the first."""
+    return _table_as_of(path, name, _modified_at(path))
 
 
-def _changed(path: Path) -> int:
-    """When it was written last, or its folder was, in nanoseconds: what was read of it then is read again after."""
+def _modified_at(path: Path) -> int:
+    """Return when it, or its folder, was last written, in nanoseconds: later changes invalidate what was read."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -278,14 +282,14 @@ def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def _class_in(models: Path, package: Path, name: str) -> str | None:
-    """Where a model class stands: in a `modeling_*.py`."""
-    module = _classes(models, package, _changed(models)).get(name)
+    """Find a model class in a `modeling_*.py`."""
+    module = _classes(models, package, _modified_at(models)).get(name)
     return f"{module}::{name}" if module else None
 
 
 @functools.lru_cache(maxsize=2)
 def _classes(models: Path, package: Path, _changed: int) -> Mapping[str, str]:
-    """The classes of every `modeling_*.py`, and the first module that defines each."""
+    """Return the classes of every `modeling_*.py`, and the first module that defines each."""
     found: dict[str, str] = {}
     for path in sorted(models.glob("*/modeling_*.py")):
         for each in re.finditer(r"^class (\w+)", _text(path), re.MULTILINE):
@@ -293,8 +297,8 @@ def _classes(models: Path, package: Path, _changed: int) -> Mapping[str, str]:
     return found
 
 
-def _kept_configuration(name: str) -> Mapping[str, object] | None:
-    """The `config.json` of a repository in the local cache of the Hugging Face hub, or of a folder."""
+def _cached_configuration(name: str) -> Mapping[str, object] | None:
+    """Return the `config.json` of a repository in the local cache of the Hugging Face hub, or of a folder."""
     home = os.environ.get("HF_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
     )
@@ -313,7 +317,7 @@ def _kept_configuration(name: str) -> Mapping[str, object] | None:
 
 
 def _expression_target(text: str, search: Sequence[Path]) -> str | None:
-    """Where the class or function stands that an expression calls; None where that is not seen. Raises TcreadyError."""
+    """Find the class or function that an expression calls; None if it cannot be resolved. Raises TcreadyError."""
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Check an object of this process: `tcready.check(model, inputs)` reads its sources and runs it here.
+"""`tcready.check(model, inputs)`: find the sources of an object of this process, and run it here.
 
-Cells that IPython has run are read as one program, which is called `notebook`: their text is in `linecache`, where they
-are found without IPython.
+Cells that IPython has run are read as one program with the name `notebook`. Their text is in `linecache`, so IPython
+itself is not needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tcready import reports
 from tcready.installed import advice, rule_set
 from tcready.options import BenchOptions, ReadOptions, ReportOptions, RunOptions
-from tcready.schema.cells import Cell, moved
+from tcready.schema.cells import Cell, move_paths
 from tcready.schema.observation import Observation
 from tcready.schema.paths import display_path, is_installed
 from tcready.schema.report import Reading, Report, TargetReport, Tool
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tcready.static.units import Unit
 
 NOTEBOOK = "notebook"
-"""What the program of all cells is called."""
+"""Name of the program of all cells."""
 NOT_HERE: Mapping[str, str] = MappingProxyType(
     {
         "timeout": "nothing can end a run in this process: name the model for `tcready check`, which runs it in its own",
@@ -42,16 +42,16 @@ NOT_HERE: Mapping[str, str] = MappingProxyType(
         "python": "the object is in this process",
     }
 )
-"""What a target can be asked for and an object of this process cannot, with the reason."""
+"""Options of targets that an object of this process does not support, with the reason."""
 TAKEN = tuple("fullgraph shapes plan backend budget weights low plain_call select ignore".split())
-"""The options that an object is checked with, beside `NAMED`."""
+"""The options for an object, in addition to `NAMED`."""
 NAMED = ("inputs", "cases", "mode", "bench", "root")
 """The parameters of `tcready.check` that have a default of their own."""
 
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """What a check of an object of this process gives. In a notebook it shows itself, in a terminal it is text."""
+    """The result of a check of an object of this process. A notebook displays it as a page, a terminal as text."""
 
     report: Report
 
@@ -62,7 +62,7 @@ class Checked:
 
     @property
     def target(self) -> TargetReport:
-        """The object, with all that the run showed."""
+        """The object, with all results of the run."""
         return self.report.targets[0]
 
     def to_text(self, *, width: int = 100, verbose: bool = False) -> str:
@@ -86,16 +86,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class ToMeasure:
-    """What a bench of the object is to measure."""
+    """What a bench of the object should measure."""
 
     options: BenchOptions
-    asked: Mapping[str, Any]
-    """The options as they were given, for the call that repeats it."""
+    given: Mapping[str, Any]
+    """The options as given, for the call that repeats it."""
     began: float
     """When the call began, by `time.monotonic`: the budget counts from there."""
 
 
-def checked(
+def check_live(
     value: Callable[..., Any],
     inputs: Any,
     run: RunOptions,
@@ -103,10 +103,10 @@ def checked(
     report: ReportOptions,
     bench: ToMeasure | None = None,
 ) -> Checked:
-    """The report on an object of this process: what its sources say, and what a run in this process shows.
+    """Return the report on an object of this process, from its sources and from a run in this process.
 
-    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript; for an arm of a bench
-    that cannot be.
+    Raises TcreadyError if torch is missing, the inputs are invalid, or `value` is TorchScript; also for an invalid arm
+    of a bench.
     """
     from tcready import dynamic
     from tcready.merge import merge
@@ -119,7 +119,7 @@ def checked(
     name = units[0].target if len(units) == 1 else _called(value)
     observed = dynamic.observe_given(value, inputs, run, name, where)
     if bench is not None:
-        observed = _measured(observed, value, inputs, run, name, where, bench)
+        observed = _with_bench(observed, value, inputs, run, name, where, bench)
     seen = cells.in_program(observed, where.base)
     sources = _read(units, cells, read, report)
     static = sources.result
@@ -137,7 +137,7 @@ def checked(
     return Checked(dataclasses.replace(made, readings=(how,), in_process=True))
 
 
-def _measured(
+def _with_bench(
     seen: Observation,
     value: Callable[..., Any],
     inputs: Any,
@@ -146,23 +146,23 @@ def _measured(
     where: CodeLocation,
     bench: ToMeasure,
 ) -> Observation:
-    """The run with its bench."""
+    """Return the run with its bench."""
     from tcready import benching, dynamic
 
     given = {"mode": run.mode} if run.mode != "infer" else {}
-    keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.asked) or True}
+    keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.given) or True}
     command = (
         f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     )
     measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where)
     root = Path(where.base)
-    return benching.of_an_object(
+    return benching.bench_object(
         seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
     )
 
 
-def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
-    """What the source says of a cell that was run, whose code is `text`; the other cells are read as well."""
+def check_live_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
+    """Return what the source shows about a cell that was run, with code `text`; the other cells are read as well."""
     from tcready.dynamic import is_cell
     from tcready.merge import merge
     from tcready.static.units import Unit
@@ -204,7 +204,7 @@ class _Read:
 
 
 def _units(where: CodeLocation, cells: _Program) -> tuple[list[Unit], list[str]]:
-    """What is to be read of the object's code, and what to say of code that no source is known of."""
+    """Return the code of the object to read, and a warning about code without a known source."""
     from tcready.static.units import Unit
 
     found: list[Unit] = []
@@ -224,7 +224,7 @@ def _units(where: CodeLocation, cells: _Program) -> tuple[list[Unit], list[str]]
 
 
 def _read(units: Sequence[Unit], cells: _Program, read: ReadOptions, report: ReportOptions) -> _Read:
-    """What the sources say; of a name that is not found there, a warning."""
+    """Read the sources; add a warning for a name that is not found there."""
     from tcready.static.session import Session
 
     session = Session(read, rule_set())
@@ -251,10 +251,10 @@ class _Program:
     text: str = ""
     cells: tuple[Cell, ...] = ()
     first: Mapping[str, int] = field(default_factory=dict)
-    """The line of the program that each cell begins on, by the name that its code has for a file."""
+    """The line of the program on which each cell begins, by the file name in its code objects."""
 
     def placed(self, source: SourceText) -> SourceText:
-        """The program's source with its cells; another one as it is."""
+        """Add the cells to the program's source; return any other source unchanged."""
         return (
             dataclasses.replace(source, cells=self.cells)
             if source.path == NOTEBOOK and self.cells
@@ -262,18 +262,18 @@ class _Program:
         )
 
     def in_program(self, seen: Observation, base: str) -> Observation:
-        """A run with the lines of cells as lines of the program."""
+        """Return a run with lines of cells replaced by lines of the program."""
         shown = {display_path(path, base): line for path, line in self.first.items()}
 
         def move(path: str, line: int) -> tuple[str, int] | None:
             return (NOTEBOOK, shown[path] + line - 1) if path in shown else None
 
-        return moved(seen, move) if shown else seen
+        return move_paths(seen, move) if shown else seen
 
 
 def _cells(used: Sequence[str]) -> _Program:
-    """The program of the cells that were run. Of a class or function that several cells define only one definition stays:
-    that of a cell whose code is `used`, else the last."""
+    """Return the program of the cells that were run. If several cells define a class or function, only one
+    definition is kept: that of a cell with code in `used`, else the last."""
     from tcready.dynamic import is_cell
 
     texts = {path: "".join(linecache.getlines(path)) for path in linecache.cache if is_cell(path)}
@@ -296,7 +296,7 @@ def _cells(used: Sequence[str]) -> _Program:
 
 
 def _outdated(texts: Mapping[str, str], used: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """The lines of definitions that others took the place of; of a cell that cannot be parsed, all."""
+    """Return the lines of definitions that were replaced by others; all lines of a cell that cannot be parsed."""
     found: dict[str, list[tuple[int, int]]] = {path: [] for path in texts}
     valid: dict[str, tuple[str, tuple[int, int]]] = {}
     for path, text in texts.items():
@@ -321,7 +321,7 @@ def _outdated(texts: Mapping[str, str], used: Sequence[str]) -> dict[str, list[t
 
 
 def _numbers(paths: Iterable[str]) -> dict[str, int]:
-    """The number that IPython gave a cell when it ran, where that is known: `In [3]`."""
+    """Return the number that IPython gave a cell when it ran, if known: `In [3]`."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     known = getattr(getattr(shell, "compile", None), "_filename_map", {})
     found = {path: known[path] for path in paths if path in known}

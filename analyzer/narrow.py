@@ -1,4 +1,4 @@
-"""Leave findings out of a report that a baseline contains or that are on unchanged lines."""
+"""Filter a report: leave out findings that are in a baseline, or on unchanged lines."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before anything is read or run."""
+    """Facts that filter the report, known before anything is read or run."""
 
     baseline: Baseline | None = None
-    """None: the report is not narrowed by one."""
+    """None: no baseline filters the report."""
     commit: str = ""
-    """From which the lines differ."""
+    """The commit that changed lines are relative to."""
     changed: Mapping[str, Sequence[tuple[int, int]]] | None = None
-    """By display path, the lines that differ; None: every line counts."""
+    """Display path -> changed lines; None: all lines count."""
 
 
-def known(options: ReportOptions, root: Path) -> Known:
-    """Reads the baseline and asks git, before anything runs.
+def load_known(options: ReportOptions, root: Path) -> Known:
+    """Read the baseline and ask git, before anything runs.
 
-    Raises TcreadyError if the baseline cannot be read, or git tells of no such revision.
+    Raises TcreadyError if the baseline cannot be read, or if git does not know the revision.
     """
     file = options.baseline
     found = _read(file, root, missing_ok=options.write_baseline is not None) if file is not None else None
@@ -44,7 +44,7 @@ def known(options: ReportOptions, root: Path) -> Known:
 
 
 def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
-    """What a baseline's file holds; with `missing_ok`, nothing if there is no such file yet."""
+    """Read a baseline file; with `missing_ok`, a missing file is empty."""
     from tcready import baseline
 
     try:
@@ -58,15 +58,15 @@ def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
         raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
-    return baseline.parsed(text, file)
+    return baseline.parse_baseline(text, file)
 
 
-def narrowed(
+def filter_report(
     report: Report, before: Known, options: ReportOptions, targets: Sequence[str], root: Path
 ) -> tuple[Report, tuple[str, ...]]:
-    """The report without what is known, and what to say of a baseline that was written.
+    """Return the filtered report, and a message about a baseline that was written.
 
-    `targets` are what the user named.
+    `targets` are those that the user named.
     """
     if options.write_baseline is None and options.baseline is None and before.changed is None:
         return report, ()
@@ -79,15 +79,15 @@ def narrowed(
         if options.write_baseline is not None:
             from tcready import files
 
-            renewed = baseline.renewed(report, known_before, covers)
-            files.write(str(root / options.write_baseline), baseline.written(renewed))
+            renewed = baseline.renew_baseline(report, known_before, covers)
+            files.write(str(root / options.write_baseline), baseline.format_baseline(renewed))
             notes.append(f"{options.write_baseline} is written; entries: {len(renewed.entries)}")
         if options.baseline is not None:
             report = baseline.without_known(report, known_before.entries, options.baseline, covers)
     if before.changed is not None and options.diff_base is not None:
         from tcready import git
 
-        unwatched = git.unwatched(root, {finding.path for finding in report.findings})
+        unwatched = git.unwatched_files(root, {finding.path for finding in report.findings})
         lines = {**{path: [(1, sys.maxsize)] for path in unwatched}, **before.changed}
         report = baseline.on_changed_lines(report, lines, options.diff_base, before.commit)
     return report, tuple(notes)

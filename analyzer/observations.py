@@ -1,4 +1,4 @@
-"""Collect the runs of a report: those made here, those made elsewhere, and their sources."""
+"""The runs of a report, made here or elsewhere, and the sources that they refer to."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from tcready.traces import Traced
 
 SOURCES = (".py", ".pyw", ".ipynb")
-"""How the names of files end that code comes from."""
-Tell = Callable[[str], None]
-"""Called with one line that says what goes on."""
+"""Suffixes of files with code."""
+Announce = Callable[[str], None]
+"""A function that is called with one line about the current work."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Runs, and what to say of them."""
+    """Runs, and warnings about them."""
 
     runs: tuple[Observation, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -50,25 +50,25 @@ def make(
     planned: Iterable[PlannedRun],
     settings: Settings,
     read_mode: ModeAsked,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
     stays: StayingWorker | None = None,
 ) -> Observed:
-    """Makes the runs that are due, each in every mode that it is asked for.
+    """Make the runs that are due, each in every requested mode.
 
     Args:
         planned: The runs that are due.
-        settings: How to run a target for which the project has no table.
+        settings: How to run a target without a table in the project.
         read_mode: The mode that the sources were read in.
         announce: Called with what is about to be executed, or why it is not.
-        progress: Called with the stage under way.
+        progress: Called with the current stage.
         stays: Gets the process of the last run, if that ends well.
 
     Returns:
-        The runs. One that was not asked for and finds no torch is a warning.
+        The runs. A run that was not requested and finds no torch is a warning.
 
     Raises:
-        TcreadyError: The interpreter is not there.
+        TcreadyError: The interpreter does not exist.
     """
     runs: list[Observation] = []
     warnings: list[str] = []
@@ -79,7 +79,7 @@ def make(
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None
         for due, each_mode in every:
-            plan.refuse_missing_programs(settings.run)
+            plan.validate_programs(settings.run)
             if due.impossible:
                 runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
                 continue
@@ -110,14 +110,14 @@ def make(
 
 
 def fork_server() -> ForkServer:
-    """What several runs are copies of, to be entered: torch is imported once for all of them."""
+    """Return a context manager with the server that several runs are forked from: torch is imported once for all."""
     from tcready import dynamic
 
     return dynamic.ForkServer()
 
 
 def _built_and_called(seen: Observation) -> str:
-    """What a run of a named model built and with what it called it; empty if it did not come so far."""
+    """Return the model and the inputs of a run of a named model, for reports; empty if it did not get that far."""
     built = next(stage for stage in seen.stages if stage.stage == "build")
     if built.state != "pass" or seen.convention is None:
         return ""
@@ -133,7 +133,7 @@ def launch(
     server: ForkServer | None = None,
     stays: StayingWorker | None = None,
 ) -> Observation:
-    """Runs one target in a process of its own, which `stays` gets if the run ends well."""
+    """Run one target in a separate process, which is passed to `stays` if the run ends well."""
     from tcready import dynamic
 
     return dynamic.observe(run_request(target, options, root, server), progress, stays)
@@ -147,7 +147,7 @@ def one_of_many(
     server: ForkServer,
     variables: tuple[tuple[str, str], ...],
 ) -> Observation:
-    """One run of a sweep, as `make` would give it. `given_by` is the table that gives its inputs, if one does."""
+    """Make one run of a sweep, as `make` does. `given_by` is the table with its inputs, if there is one."""
     from tcready import dynamic
 
     request = run_request(target, options, root, server, variables)
@@ -164,9 +164,9 @@ def run_request(
     server: ForkServer | None = None,
     variables: tuple[tuple[str, str], ...] = (),
 ) -> RunRequest:
-    """A run of one target. The package of a `pkg.mod::Name` counts as the user's own.
+    """Return the request for a run of one target. The package of a `pkg.mod::Name` counts as own code.
 
-    `server`: what several runs are copies of. `variables`: what is put into the environment.
+    `server`: where several runs are forked from. `variables`: additions to the environment.
     """
     from tcready import dynamic
 
@@ -181,12 +181,12 @@ def _not_established(due: PlannedRun, mode: Mode) -> Observation:
 
 
 def _lacks_torch(seen: Observation) -> bool:
-    """Whether the interpreter that was to run the target has no torch."""
+    """Return True if the interpreter for the target has no torch."""
     return any(stage.reason == "no_torch" for stage in seen.stages)
 
 
 def _failed_import(seen: Observation) -> Observation:
-    """A run that was asked for and found no torch: not merely not run, it could not be established."""
+    """Return a requested run that found no torch. It failed, because nothing could be established."""
     stages = (
         dataclasses.replace(stage, state="fail") if stage.stage == "import" else stage
         for stage in seen.stages
@@ -198,9 +198,9 @@ def _failed_import(seen: Observation) -> Observation:
 
 
 def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
-    """What a file holds: a JSON report, an HTML page of one, or what the standalone worker wrote.
+    """Load a JSON report, an HTML page of one, or a result of the standalone worker.
 
-    Raises TcreadyError, with `named`, if it is none of these, is cut short or is of a newer tcready.
+    Raises TcreadyError, with `named`, if the file is none of these, is truncated, or was written by a newer tcready.
     """
     from tcready import stored  # with a parser of HTML, for which a check without observations has no use
 
@@ -210,13 +210,13 @@ def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
         raise TcreadyError(f"{named}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise TcreadyError(f"{named} is neither a report of tcready nor what its worker wrote") from None
-    return stored.parsed(text, named)
+    return stored.parse_report(text, named)
 
 
-def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
-    """The runs in files that the standalone worker wrote, with their sources where they stand here.
+def load_runs(files: Sequence[str], root: Path, announce: Announce) -> Observed:
+    """Load the runs in files that the standalone worker wrote, with local copies of their sources.
 
-    Raises TcreadyError if a file is none, or of a newer tcready.
+    Raises TcreadyError if a file is not such a result, or was written by a newer tcready.
     """
     runs: list[Observation] = []
     warnings: list[str] = []
@@ -235,9 +235,8 @@ def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
 def _placed(
     seen: Observation, file: str, root: Path, known: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Observation, list[str]]:
-    """An observation with its sources where they stand here, and what to say of those that are not what was run.
-    `known` are the digests of files whose text is there already.
-    """
+    """Return an observation with local copies of its sources, and warnings about those that differ from what was
+    run. `known`: digests of files that are loaded already."""
     from tcready.static import locate
 
     search = locate.default_search_path(root)
@@ -263,22 +262,22 @@ def _placed(
 
 
 def _where(seen: Observation) -> str:
-    """On what an observation was made, in a few words."""
+    """Describe in a few words where an observation was made."""
     about = seen.environment or {}
     words = [f"under torch {about['torch']}"] if "torch" in about else ["without torch"]
     device = about.get("gpu") or about.get("device")
     return " ".join([*words, f"on {device}"] if device else words)
 
 
-def combined(
+def combine_files(
     files: Sequence[str],
     root: Path,
     tool: Tool,
     whole: Callable[[Observation], Observation],
     advice: Mapping[str, RuleText],
 ) -> Report:
-    """One report of several files, of reports and runs; `whole` works out what a run measured, `advice` is what to say of
-    types of breaks that only a run shows. Raises TcreadyError for a file that cannot be read."""
+    """Combine several files, of reports and runs, into one report. `whole` computes what a run measured, `advice`
+    has the texts for types of breaks that only a run shows. Raises TcreadyError for a file that cannot be read."""
     loaded = [(file, load(root / file, file)) for file in files]
     reports = [(file, report) for file, report in loaded if isinstance(report, Report)]
     known = {source.path: source.sha256 for _, report in reports for source in report.sources}
@@ -299,11 +298,11 @@ def together(
     advice: Mapping[str, RuleText],
     warnings: Sequence[str] = (),
 ) -> Report:
-    """One report of several, each with its name, and of runs, with the sources that these point at and `warnings`.
+    """Combine several named reports and runs into one report, with the sources that these refer to and `warnings`.
 
     Raises TcreadyError if there is neither.
     """
-    from tcready.merge import combined as merge
+    from tcready.merge import combine_reports as merge
 
     given = list(reports)
     if runs or warnings:
@@ -315,17 +314,19 @@ def together(
 # Runs that nobody can make again: what a job left under TORCH_TRACE
 
 
-def traced(files: Sequence[str], roots: Sequence[str], root: Path, announce: Tell) -> tuple[Observed, Traced]:
-    """What the traces of a job hold, in place of runs, and where what it compiled begins here.
+def load_traces(
+    files: Sequence[str], roots: Sequence[str], root: Path, announce: Announce
+) -> tuple[Observed, Traced]:
+    """Return the content of the traces of a job, in place of runs, and where the compiled code begins here.
 
     Args:
-        files: Files of a trace, or folders of them; together they are of one job.
-        roots: `OLD=NEW`: folders of the job, and what they are below `root`.
+        files: Files of a trace, or folders of them, all of one job.
+        roots: `OLD=NEW`: folders of the job, and the corresponding ones below `root`.
         root: The working folder.
         announce: Called with what was read.
 
     Raises:
-        TcreadyError: One is not there or no trace of torch, or a text of `roots` is none.
+        TcreadyError: A file is missing or is not a trace of torch, or a value of `roots` is invalid.
     """
     from tcready import traces
     from tcready.static import locate
@@ -339,7 +340,7 @@ def traced(files: Sequence[str], roots: Sequence[str], root: Path, announce: Tel
 
 
 def _moved(text: str, root: Path) -> tuple[str, str]:
-    """The two folders of `OLD=NEW`. Raises TcreadyError if it names none, or the new one is not there."""
+    """Return the two folders of `OLD=NEW`. Raises TcreadyError if it is invalid, or if the new one does not exist."""
     old, equals, new = text.rpartition("=")
     if not equals or not old or not new:
         raise TcreadyError(f"--trace-root {text}: write OLD=NEW, the folder of the job and the one here")
@@ -349,8 +350,8 @@ def _moved(text: str, root: Path) -> tuple[str, str]:
 
 
 def named_as_read(found: Traced, targets: Iterable[StaticTarget]) -> tuple[Observation, ...]:
-    """The observations of traces, each under the name of the target that was read, if what was compiled is the forward of
-    that one and of no other."""
+    """Rename observations of traces to the target that was read, if the compiled code is the forward of that target
+    only."""
     forwards = [
         (module.path, module.line, target.target)
         for target in targets
@@ -370,7 +371,7 @@ def named_as_read(found: Traced, targets: Iterable[StaticTarget]) -> tuple[Obser
 
 
 def as_the_job(found: Traced) -> dict[str, Any]:
-    """How to read the sources as the job ran them, by option: the mode, and the torch whose Dynamo is predicted."""
+    """Return options to read the sources as the job ran them: the mode, and the torch version to predict for."""
     modes = {seen.mode for seen in found.observations}
     read: dict[str, Any] = {"mode": "both" if len(modes) > 1 else modes.pop()}
     ran = (str((seen.environment or {}).get("torch") or "") for seen in found.observations)
@@ -379,7 +380,7 @@ def as_the_job(found: Traced) -> dict[str, Any]:
 
 
 def sources_in(found: Traced, root: Path) -> tuple[str, ...]:
-    """The user's own files below `root` whose code a trace speaks of, as they are named as targets."""
+    """Return the user's own files below `root` that occur in a trace, as names of targets."""
     shown = {path for seen in found.observations for path, _ in seen.sources}
     return tuple(sorted(path for path in shown if (root / path).is_file() and not os.path.isabs(path)))
 
@@ -387,8 +388,8 @@ def sources_in(found: Traced, root: Path) -> tuple[str, ...]:
 # What is said of runs, and their sources
 
 
-def of_another_torch(runs: Iterable[Observation], predicted: tuple[int, int]) -> tuple[str, ...]:
-    """What to say of runs under another torch than the one whose Dynamo is predicted: they refute nothing there."""
+def warn_other_torch(runs: Iterable[Observation], predicted: tuple[int, int]) -> tuple[str, ...]:
+    """Return a warning about runs under another torch than the predicted one: they do not refute predictions."""
     version = ".".join(map(str, predicted))
     ran = (str((seen.environment or {}).get("torch") or "") for seen in runs)
     return tuple(
@@ -401,7 +402,7 @@ def of_another_torch(runs: Iterable[Observation], predicted: tuple[int, int]) ->
 
 
 def sources_of(runs: Iterable[Observation], known: Iterable[SourceText]) -> Iterator[SourceText]:
-    """The sources, if readable here, of files that a run points at and that are not `known` already."""
+    """Read the sources, if readable here, of files that a run refers to and that are not `known` already."""
     there = {text.path for text in known}
     for seen in runs:
         files: Mapping[str, str] = dict(seen.sources)
@@ -419,7 +420,7 @@ def sources_of(runs: Iterable[Observation], known: Iterable[SourceText]) -> Iter
 
 
 def _pointed_at(seen: Observation) -> Iterator[str]:
-    """Display paths of the places that a report on this run shows."""
+    """Return the display paths of the places that a report on this run shows."""
     for site in seen.break_sites:
         yield site.path
     for frame in seen.skipped_frames:

@@ -1,8 +1,8 @@
 """Options as values: how sources are read, how a target is run, what is reported, how the work is done.
 
-Standard library and the schema only: the worker carries this file. A new option is one field here. Its metadata says how
-it is asked for: the options of the command line and of the standalone worker, the keys of `[tool.tcready]` and of a
-target's table, and the keywords of `tcready.check` and `tcready.observe` are made from the fields.
+Only the standard library and the schema: the worker includes this file. A new option is one field here. Its metadata
+describe how users set it: the options of the command line and of the standalone worker, the keys of `[tool.tcready]`
+and of a target's table, and the keywords of `tcready.check` and `tcready.observe` are generated from the fields.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Kind = Literal[
     "command",
     "version",
 ]
-"""What a value is: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts parted by
-commas; texts as they stand; names of files; globs to lists of rule codes; named cases to numbers; a command's words; a
-version of torch."""
+"""Kind of a value: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts
+separated by commas; raw texts; file names; globs to lists of rule codes; named cases to numbers; a command's words;
+a version of torch."""
 Completes = Literal["files", "codes"]
 
 
 @dataclass(frozen=True)
 class Option:
-    """How one field is asked for."""
+    """How users set one field."""
 
     kind: Kind
     help: str = ""
@@ -52,41 +52,41 @@ class Option:
     """The flag without its dashes, and the key in pyproject.toml; empty: the field's name with dashes."""
     metavar: str | None = None
     takes: str = ""
-    """What a value must be, for the message that refuses another; empty: what the kind says."""
+    """Valid values, for error messages; empty: the description of the kind."""
     choices: tuple[str, ...] = ()
     flag: bool = True
-    """Whether `tcready check` has a flag for it."""
+    """`tcready check` has a flag for it."""
     keyword: bool | None = None
-    """Whether `tcready.check` takes it by keyword; None: if there is a flag."""
+    """`tcready.check` takes it as a keyword; None: if there is a flag."""
     no_flag: str = ""
     """Why there is no flag."""
     short: str | None = None
-    """A flag of one letter."""
+    """A one-letter flag."""
     paired: bool = True
-    """Whether a flag has a form with --no- that takes it back."""
+    """The flag has a form with --no- that undoes it."""
     project: bool = False
-    """Whether `[tool.tcready]` may say it."""
+    """`[tool.tcready]` may set it."""
     table: bool = False
-    """Whether the table of a target may say it."""
+    """The table of a target may set it."""
     worker: bool = False
-    """Whether the standalone worker has it as an option."""
+    """The standalone worker has it as an option."""
     completes: Completes | None = None
-    """What a shell completes it with."""
+    """How a shell completes it."""
     writes: bool = False
-    """Whether it names a file to write, which is refused before anything runs if it could not be written."""
+    """It names a file to write. A file that cannot be written is rejected before anything runs."""
     none_counts: bool = False
-    """Whether None is a value that a call from Python says, not a way to say nothing."""
+    """None is a value in a call from Python, not the same as leaving it out."""
     at_command: Any = ...
     """The default of `tcready check`; `...`: that of a call from Python."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A field that can be asked for."""
+    """A field that users can set."""
 
     field: str
     type: str
-    """As it is annotated."""
+    """The annotated type."""
     default: Any
     option: Option
 
@@ -97,23 +97,23 @@ class Declared:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """What a call from Python may name it by: its field, and its flag with underscores."""
+        """Return the names that a call from Python may use: the field, and the flag with underscores."""
         return tuple(dict.fromkeys((self.field, self.name.replace("-", "_"))))
 
 
 def ask(kind: Kind, help: str = "", **more: Any) -> Mapping[str, Any]:  # noqa: A002 - the word of click and argparse
-    """The metadata of a field that can be asked for; `more` are the other fields of Option."""
+    """Return the metadata of a field that users can set; `more` are the other fields of Option."""
     return {"option": Option(kind, help, **more)}
 
 
 def given_by(reason: str) -> Mapping[str, Any]:
-    """The metadata of a field that nobody asks for by name: what gives it, or why not."""
+    """Return the metadata of a field that users do not set by name: where its value is from, or why it has none."""
     return {"no_option": reason}
 
 
 @functools.cache
 def declared(*values: type) -> tuple[Declared, ...]:
-    """The fields of some values that can be asked for, in order."""
+    """Return the fields of dataclasses that users can set, in order."""
     return tuple(
         Declared(each.name, str(each.type), each.default, each.metadata["option"])
         for value in values
@@ -123,8 +123,8 @@ def declared(*values: type) -> tuple[Declared, ...]:
 
 
 def words(given: Mapping[str, Any], *values: type) -> tuple[str, ...]:
-    """What says `said`, values by the names of their fields, on the command line of `tcready check`; those of the fields
-    of `values` alone, and of these what has a flag."""
+    """Return the words that set `said`, values by field name, on the command line of `tcready check`. Only fields of
+    `values` that have a flag are included."""
     found: list[str] = []
     for each in declared(*values):
         value, option, flag = given.get(each.field), each.option, f"--{each.name}"
@@ -147,10 +147,10 @@ def words(given: Mapping[str, Any], *values: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What decides the static results; the cache's key holds every field but `exclude`."""
+    """Options that decide the static results. The cache's key has every field except `exclude`."""
 
     root: Path = field(metadata=given_by("the working folder, or `root` of tcready.check"))
-    """The working folder: paths are written relative to it."""
+    """The working folder: paths in results are relative to it."""
     mode: ModeAsked | None = field(
         default="infer",
         metadata=ask(
@@ -161,7 +161,7 @@ class ReadOptions:
             project=True,
         ),
     )
-    """What `self.training` is taken for: `both` asks for one after the other, None for either at once."""
+    """The assumed value of `self.training`: `both` means one after the other, None means either at once."""
     torch: tuple[int, int] | None = field(
         default=None,
         metadata=ask(
@@ -172,7 +172,7 @@ class ReadOptions:
             project=True,
         ),
     )
-    """The version whose Dynamo is predicted; None for the newest that is known."""
+    """The version for which Dynamo is predicted; None for the newest known one."""
     exclude: tuple[str, ...] = field(
         default=(),
         metadata=ask(
@@ -193,7 +193,7 @@ class ReadOptions:
             project=True,
         ),
     )
-    """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
+    """Call a model that takes its targets without them. By default it gets all its arguments."""
     lenient: bool = field(
         default=False,
         metadata=ask(
@@ -201,35 +201,35 @@ class ReadOptions:
             "Ignore named files that have no model, or that cannot be parsed and do not mention torch.",
         ),
     )
-    """Leave out files that were named and have no model, or cannot be parsed and do not name torch, as in a folder; else
-    they are skipped."""
+    """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a
+    folder. By default they are reported as skipped."""
     search_path: tuple[Path, ...] | None = field(
         default=None, metadata=given_by("for programs that read as another interpreter would import")
     )
-    """Where installed packages are looked for; None for this interpreter's path."""
+    """Where installed packages are searched; None for this interpreter's path."""
     dtype: str | None = field(
         default=None, metadata=given_by("`dtype` of the run, which a target's table may give as well")
     )
-    """The type that models and their floating inputs are cast to (`float16`); None: they are not cast, and compute in
-    float32 if nothing else is said."""
+    """The type that models and their floating inputs are cast to (`float16`); None: no cast, and float32 unless the
+    code says otherwise."""
     autocast: str | None = field(
         default=None, metadata=given_by("`autocast` of the run, which a target's table may give as well")
     )
-    """The type of `torch.autocast` around the call; None: there is none."""
+    """The type of `torch.autocast` around the call; None: no autocast."""
     third_party: bool | None = field(
         default=None,
         metadata=given_by("follows from what is named: --third-party says what is shown and fails"),
     )
-    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
+    """Follow calls into other people's packages; None: only for named classes and functions, not for files."""
 
 
 STUDIES = ("fullgraph", "shapes", "plan", "backend")
-"""Stages of a run that are asked for apart, by the names of their fields."""
+"""Names of the fields for optional stages of a run."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What decides a run of one target."""
+    """Options that decide a run of one target."""
 
     inputs: str | None = field(
         default=None,
@@ -243,7 +243,7 @@ class RunOptions:
             completes="files",
         ),
     )
-    """`path.py::name` or `pkg.mod::name`; None: what a convention of the file gives."""
+    """`path.py::name` or `pkg.mod::name`; None: by a convention of the file."""
     mode: Mode = field(
         default="infer",
         metadata=ask(
@@ -267,7 +267,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """As torch calls it (`cpu`, `cuda:1`, `meta`), or `auto`."""
+    """A device of torch (`cpu`, `cuda:1`, `meta`), or `auto`."""
     dtype: str | None = field(
         default=None,
         metadata=ask(
@@ -279,7 +279,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """The model and its floating inputs are cast to it (`float16`); None: they stay as they are."""
+    """The model and its floating inputs are cast to it (`float16`); None: no cast."""
     autocast: str | None = field(
         default=None,
         metadata=ask(
@@ -303,18 +303,19 @@ class RunOptions:
             table=True,
         ),
     )
-    """Weights of named cases; they win over those that the inputs give."""
+    """Weights of named cases; they override those of the inputs."""
     sizes: tuple[Sizes, ...] = field(
         default=(), metadata=given_by("`tcready bench --lengths` reads them from a file of sizes")
     )
-    """What gives the inputs is called once with each of these; each is a named case, with its count as weight."""
+    """The function that provides the inputs is called once with each of these; each is a named case, with its count
+    as weight."""
     synthesise: bool = field(
         default=False,
         metadata=ask(
             "flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"
         ),
     )
-    """Make inputs up if nothing gives them."""
+    """Generate inputs if none are given."""
     optimizer: bool = field(
         default=False,
         metadata=ask(
@@ -324,7 +325,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """In training also compile `AdamW.step`, and a function that holds the whole step."""
+    """In training also compile `AdamW.step`, and a function that contains the whole step."""
     fullgraph: bool = field(
         default=False,
         metadata=ask(
@@ -381,7 +382,7 @@ class RunOptions:
             completes="files",
         ),
     )
-    """A folder for what torch writes under `TORCH_TRACE`: of the stage `capture`, and of the first compilation of
+    """A folder for what torch writes under `TORCH_TRACE`, for the stage `capture` and for the first compilation of
     `backend`; None: nothing is written."""
     python: str | None = field(
         default=None,
@@ -394,7 +395,7 @@ class RunOptions:
             completes="files",
         ),
     )
-    """The interpreter; None: the one that runs this."""
+    """The interpreter; None: the current one."""
     launcher: tuple[str, ...] = field(
         default=(),
         metadata=ask(
@@ -404,7 +405,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """What stands before the interpreter on the command line: `srun -n1`."""
+    """The words before the interpreter on the command line: `srun -n1`."""
     processes: int | None = field(
         default=None,
         metadata=ask(
@@ -415,7 +416,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """Run under `torch.distributed.run` with so many processes; the first of them observes. None: a plain run."""
+    """Run under `torch.distributed.run` with this many processes; the first of them observes. None: a plain run."""
     parallel: Parallelism | None = field(
         default=None,
         metadata=ask(
@@ -426,7 +427,7 @@ class RunOptions:
             worker=True,
         ),
     )
-    """How several processes share the model; None: in DistributedDataParallel, unless the target has its own way."""
+    """How several processes share the model; None: DistributedDataParallel, unless the target sets this up itself."""
     tp_plan: str | None = field(
         default=None,
         metadata=ask(
@@ -480,7 +481,7 @@ class RunOptions:
             metavar="EXPRESSION",
         ),
     )
-    """An expression, or in the run of one target the model of a library that was named, as in `hf:bert`."""
+    """An expression, or in the run of one target the named library model, such as `hf:bert`."""
     checkpoint: str | None = field(
         default=None,
         metadata=ask(
@@ -493,7 +494,7 @@ class RunOptions:
             completes="files",
         ),
     )
-    """A file of safetensors, below the working folder; None: the model keeps the weights that it is built with."""
+    """A file of safetensors, below the working folder; None: the model keeps its initial weights."""
     tiny: bool = field(
         default=False,
         metadata=ask(
@@ -512,17 +513,17 @@ class RunOptions:
     )
 
     def studies(self) -> tuple[str, ...]:
-        """The names of the stages that are asked for apart."""
+        """Return the names of the optional stages."""
         return tuple(name for name in STUDIES if getattr(self, name))
 
     def without_studies(self) -> RunOptions:
-        """The same run without what is asked for apart, and without a trace."""
+        """Return the same run without optional stages and without a trace."""
         left_out: dict[str, Any] = dict.fromkeys(STUDIES, False)
         return dataclasses.replace(self, trace_out=None, **left_out)
 
 
-def refuse_parallel(options: RunOptions) -> None:
-    """Raises TcreadyError if what is asked of several processes contradicts itself."""
+def validate_parallel(options: RunOptions) -> None:
+    """Raise TcreadyError if options for several processes contradict each other."""
     if options.parallel is not None and not options.processes:
         raise TcreadyError(
             f"--parallel {options.parallel}: add the number of processes, as in --nproc-per-node 2"
@@ -533,7 +534,7 @@ def refuse_parallel(options: RunOptions) -> None:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is reported of all that was found, and what of it fails."""
+    """Options that decide which findings are reported, and which of them fail."""
 
     select: tuple[str, ...] = field(
         default=(),
@@ -567,7 +568,7 @@ class ReportOptions:
             "text", "Report only findings that are not in this baseline.", metavar="FILE", project=True
         ),
     )
-    """A file of known findings: only what it does not hold is reported."""
+    """A file of known findings: only others are reported."""
     write_baseline: str | None = field(
         default=None,
         metadata=ask(
@@ -601,7 +602,7 @@ class ReportOptions:
             project=True,
         ),
     )
-    """Whether findings in installed packages fail, too."""
+    """Findings in installed packages fail, too."""
     serving: Engine | None = field(
         default=None,
         metadata=ask(
@@ -611,12 +612,13 @@ class ReportOptions:
             choices=get_args(Engine),
         ),
     )
-    """Read what this engine's sources say of how models are compiled there."""
+    """Read from this engine's sources how it compiles models."""
 
 
 @dataclass(frozen=True)
 class WorkOptions:
-    """Which of the named files are skipped, and how the work is done. The findings in a file do not depend on it."""
+    """Options on which of the named files are skipped, and how the work is done. The findings in a file do not
+    depend on them."""
 
     force_exclude: bool = field(
         default=False,
@@ -640,7 +642,7 @@ class WorkOptions:
             at_command=None,
         ),
     )
-    """None for as many as pay; more than one needs a main module that can be imported."""
+    """Number of processes; None for as many as are useful. More than one needs an importable main module."""
     interpreters: tuple[str, ...] = field(
         default=(),
         metadata=ask(
@@ -652,7 +654,7 @@ class WorkOptions:
             project=True,
         ),
     )
-    """Interpreters with other versions of torch, beside the one that runs models."""
+    """Interpreters with other versions of torch, in addition to the one that runs models."""
     verify_fixes: bool = field(
         default=False,
         metadata=ask(
@@ -660,23 +662,23 @@ class WorkOptions:
             "For each break and each recompilation, verify a change as `tcready fix --verify` does.",
         ),
     )
-    """Needs a run of the target; each finding says what its change was shown to do."""
+    """Requires a run of the target; each finding says what its change was shown to do."""
     checkout: bool = field(
         default=True,
         metadata=ask(
             "flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"
         ),
     )
-    """Ask git at which commit the sources stand, for links to their lines."""
+    """Ask git for the commit of the sources, for links to their lines."""
 
 
 MATRIX_AXES = ("torch", "python", "device", "mode")
-"""What the models of a sweep may be run in several of."""
+"""Options for which a sweep may run its models with several values."""
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """How `tcready sweep` does its work, and where it keeps it."""
+    """How `tcready sweep` does its work, and where it stores results."""
 
     store: str = field(
         default=".tcready_cache/sweep.sqlite",
@@ -732,7 +734,7 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What `tcready bench` measures, and how long it may take."""
+    """What `tcready bench` measures, and the time limit."""
 
     arms: tuple[str, ...] = field(
         default=(),

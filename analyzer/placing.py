@@ -1,7 +1,7 @@
 """The module tree of a model, and the code that compiles parts of it: names, patterns and lines over `model`.
 
-The report says with it what could be compiled; the worker executes with it what will be said. Pure, standard library
-only: it travels with the worker.
+The report shows this code as a suggestion, and the worker executes the same code. Pure, standard library only: the
+worker includes this file.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tcready.schema.observation import ModuleShare
 from tcready.schema.report import covers
 
 Place = tuple[str, int]
-"""A file as the report names it, and the first line of a function's code there."""
+"""A file as named in the report, and the first line of a function's code in it."""
 
 _LISTS = frozenset({"ModuleList", "Sequential"})
 HOLDERS = frozenset({"ModuleList", "ModuleDict"})
-"""They have no forward, so there is nothing to compile: only what they hold is a region."""
+"""Containers without a forward, so there is nothing to compile: only their members can be regions."""
 _LOOP_NAMES = ("module", "part", "piece")
 
 
 def accessor(name: str, types: Mapping[str, str], variable: str = "model") -> str:
-    """Python for the module called `name` below `variable`: `model.blocks[0]`, `model.get_submodule("a-b")`.
+    """Return Python code for the module `name` below `variable`: `model.blocks[0]`, `model.get_submodule("a-b")`.
 
-    `types` gives the class names of the modules by dotted name, so that list positions are told from names.
+    `types` has the class names of the modules by dotted name, to distinguish list positions from names.
     """
     expression, base = variable, ""
     for segment in name.split(".") if name else ():
@@ -47,7 +47,7 @@ def accessor(name: str, types: Mapping[str, str], variable: str = "model") -> st
 
 @dataclass(frozen=True)
 class Node:
-    """A module of either tree. `code` is where its forward stands, None if that is not user code."""
+    """A module of either tree. `code` is the location of its forward, None if that is not user code."""
 
     name: str
     type: str
@@ -59,7 +59,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """The hierarchy, parents before children; a tree asks nothing that a graph library would answer better."""
+    """The hierarchy, parents before children. A graph library would not help here."""
 
     modules: dict[str, Node] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
@@ -69,13 +69,13 @@ class Tree:
 
 
 def node_of(module: ModuleShare) -> Node:
-    """A module that a run saw."""
+    """Return a module that a run saw."""
     place = (module.path, module.line) if module.path is not None and module.line is not None else None
     return Node(module.name, module.type, place, module.ops, module.ops_captured, module.seconds)
 
 
 def tree_of(nodes: Iterable[Node]) -> Tree:
-    """A name whose parents are not listed gets them: they hold what is below and nothing is known of them."""
+    """Return the tree. Missing parents are added: they hold what is below, and nothing else is known about them."""
     tree = Tree()
     for node in (Node("", "", None), *nodes):
         for name in reversed([*ancestry(node.name)]):
@@ -89,7 +89,7 @@ def tree_of(nodes: Iterable[Node]) -> Tree:
 
 
 def ancestry(name: str) -> Iterator[str]:
-    """`a.b.c`, `a.b`, `a`, and the root."""
+    """Return `a.b.c`, `a.b`, `a`, and the root."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -97,14 +97,14 @@ def ancestry(name: str) -> Iterator[str]:
 
 
 def subtree(tree: Tree, top: str) -> Iterator[str]:
-    """`top` and all below it, parents before their children."""
+    """Return `top` and everything below it, parents before their children."""
     yield top
     for child in tree.children[top]:
         yield from subtree(tree, child)
 
 
 def maximal(tree: Tree, name: str, unclean: Collection[str]) -> Iterator[str]:
-    """Topmost names below `name` that nothing broken is below and that have a forward to compile."""
+    """Return the topmost names below `name` that have a forward to compile and nothing broken below them."""
     if name not in unclean and tree.modules[name].type not in HOLDERS:
         yield name
         return
@@ -113,12 +113,13 @@ def maximal(tree: Tree, name: str, unclean: Collection[str]) -> Iterator[str]:
 
 
 def is_bare_leaf(tree: Tree, name: str) -> bool:
-    """A module of torch (or of unknown code) that holds no other: compiled alone it gains nothing."""
+    """Return True for a module of torch (or of unknown code) without children: compiling it alone gains nothing."""
     return name != "" and tree.modules[name].code is None and not tree.children[name]
 
 
 def shapes_of(tree: Tree) -> dict[str, int]:
-    """For each module the number of its shape: equal for one class and code over equal children, all the way down."""
+    """Return the number of the shape of each module: equal for one class and code over equal children, at all
+    depths."""
     numbers: dict[tuple[str, Place | None, tuple[tuple[str, int], ...]], int] = {}
     shapes: dict[str, int] = {}
     for name in reversed(list(subtree(tree, ""))):
@@ -129,7 +130,7 @@ def shapes_of(tree: Tree) -> dict[str, int]:
 
 
 def pattern_of(tree: Tree, name: str) -> str:
-    """`name` with `*` for each segment that is a position in a list."""
+    """Return `name` with `*` for each segment that is a position in a list."""
     segments, base = [], ""
     for segment in name.split(".") if name else []:
         listed = segment.isdigit() and tree.modules[base].type in _LISTS | {""}
@@ -139,7 +140,8 @@ def pattern_of(tree: Tree, name: str) -> str:
 
 
 def groups_of(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Modules alike, by class, code and children: their pattern, those among `names`, all that the pattern covers."""
+    """Group equal modules by class, code and children: their pattern, those among `names`, all that the pattern
+    covers."""
     shapes = shapes_of(tree)
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in names:
@@ -152,15 +154,15 @@ def groups_of(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, list[str]
 
 
 def operations(tree: Tree, name: str) -> int:
-    """Operations of a subtree; a holder is never called, so its own count says nothing."""
+    """Return the operations of a subtree. A container is never called, so its own count says nothing."""
     own = tree.modules[name].ops
     return own if own else sum(operations(tree, child) for child in tree.children[name])
 
 
 def name_of(tree: Tree, names: Sequence[str], alike: Sequence[str]) -> str:
-    """One name for all: `layers.*`, `layers.{0,2}` if only some members are meant, else a list of the names.
+    """Return one name for all: `layers.*`, `layers.{0,2}` if only some members are meant, else a list of the names.
 
-    It covers these modules and no other.
+    It covers these modules and no others.
     """
     if len(names) == 1:
         return names[0]
@@ -174,12 +176,12 @@ def name_of(tree: Tree, names: Sequence[str], alike: Sequence[str]) -> str:
 
 
 def _positions(names: Iterable[str]) -> list[list[str]]:
-    """What stands in each segment of names of one length, each once, in order."""
+    """Return the distinct values of each segment of names of one length, in order."""
     return [[*dict.fromkeys(column)] for column in zip(*(name.split(".") for name in names), strict=True)]
 
 
 def code_of(tree: Tree, name: str, names: Sequence[str]) -> str:
-    """Python that compiles the region, over a variable `model`."""
+    """Return Python code that compiles the region, over a variable `model`."""
     types = {node: tree.modules[node].type for node in tree}
     own = tree.modules[names[0]].code is not None
     if len(names) == 1 and "*" not in name:
@@ -197,7 +199,8 @@ def code_of(tree: Tree, name: str, names: Sequence[str]) -> str:
 
 
 def _is_what_a_loop_meets(tree: Tree, name: str, names: Sequence[str]) -> bool:
-    """Whether loops over all members at each `*` of `name` reach just these modules, in one way of indexing."""
+    """Return True if loops over all members at each `*` of `name` reach just these modules, with one kind of
+    indexing."""
     met = [""]
     for segment in name.split("."):
         if segment == "*":
@@ -210,22 +213,22 @@ def _is_what_a_loop_meets(tree: Tree, name: str, names: Sequence[str]) -> bool:
 
 
 def _indexing(tree: Tree, name: str) -> tuple[str, ...]:
-    """What decides how the parts of a name are reached."""
+    """Return how the parts of a name are accessed."""
     kinds = (tree.modules[above].type for above in ancestry(name.rpartition(".")[0]))
     return tuple(kind if kind in _LISTS | HOLDERS else "" for kind in kinds)
 
 
 def compiling(module: str, *, own: bool) -> str:
-    """The line that compiles a module.
+    """Return the line that compiles a module.
 
-    Before torch 2.14 `module.compile()` compiles nothing if its forward is torch's own code: Dynamo leaves the frames of
-    `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it.
+    Before torch 2.14 `module.compile()` compiles nothing if its forward is torch's own code: Dynamo skips the frames of
+    `nn.Module`'s call and of torch's forwards, unless the forward itself is passed to it.
     """
     return f"{module}.compile()" if own else f"{module}.forward = torch.compile({module}.forward)"
 
 
 def with_option(code: str, option: str) -> str:
-    """Pass one more option, such as `recompile_limit=64`, wherever these lines compile something."""
+    """Add an option, such as `recompile_limit=64`, to each call in these lines that compiles something."""
     return "\n".join(_line_with_option(line, option) for line in code.splitlines())
 
 
@@ -239,7 +242,7 @@ def _line_with_option(line: str, option: str) -> str:
 
 
 def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, own: bool) -> str:
-    """Nested loops, one for each `*`; `example` is a real name that the pattern stands for."""
+    """Return nested loops, one for each `*`; `example` is a real name that matches the pattern."""
     lines: list[str] = []
     pending: list[str] = []
     variable, base = "model", ""
@@ -261,7 +264,7 @@ def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, o
 
 
 def _below(types: Mapping[str, str], base: str, pending: Sequence[str]) -> dict[str, str]:
-    """`types` by the names relative to the module that `pending` starts from; `base` ends with `pending`."""
+    """Return `types` with names relative to the module that `pending` starts from; `base` ends with `pending`."""
     segments = base.split(".") if base else []
     start = segments[: len(segments) - len(pending)]
     prefix = ".".join(start)

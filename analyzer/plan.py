@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tcready import project
-from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
+from tcready.options import ReadOptions, RunOptions, validate_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
 from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Observation
@@ -46,14 +46,14 @@ SHORT_DTYPE: Mapping[str, str] = MappingProxyType(
 )
 """Names that torch does not have, but users do."""
 MOST_NAMED = 3
-"""Functions that are named as what could be checked."""
+"""Maximum number of functions that are named as possible targets."""
 MODULE_DTYPES = (
     "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float8_e8m0fnu", "complex32", "complex64", "complex128",
 )  # fmt: skip
 """The dtypes that `module.to(dtype)` takes: no integers."""
 DEVICES = ("auto", "cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia")
-"""Names of devices that others are taken for misspellings of. Torch takes more, and what an extension registers."""
+"""Known device names, for detecting misspellings. Torch accepts more, including those that an extension registers."""
 MADE_UP = "made-up inputs"
 LIBRARY_OR_MADE_UP = "the default inputs of its library, or else made-up ones"
 NOT_RUN = "{target}: a notebook is read, not run; to run a model, call tcready.check(model, inputs) in a cell"
@@ -65,22 +65,23 @@ class PlannedRun:
 
     target: str
     inputs_from: str
-    """What gives its inputs, in words."""
+    """The source of its inputs, in words."""
     requested: bool
-    """Whether the user asked for the run; False if the file provides its inputs and is run for that reason."""
+    """The user requested the run. False: the file provides its inputs and is run for that reason."""
     table: TargetTable | None = None
-    """What the project says of the target."""
+    """The table of the target in the project."""
     synthesise: bool = False
-    """Whether to make up its inputs."""
+    """Generate its inputs."""
     impossible: str = ""
-    """Why there is nothing to run, though the run was asked for."""
+    """Why nothing can be run, although it was requested."""
     model: str | None = None
     """The library model or the expression that was named; None: the target itself is built."""
 
     def options(self, settings: Settings) -> tuple[RunOptions, ...]:
-        """How to run it, once for each mode. Raises TcreadyError for a dtype that a model or autocast cannot have."""
+        """Return how to run it, once for each mode. Raises TcreadyError for a dtype that a model or autocast cannot
+        have."""
         chosen = settings.with_table(self.table)
-        refuse_autocast(chosen.run.autocast)
+        validate_autocast(chosen.run.autocast)
         dtype = dtype_named(chosen.run.dtype)
         return tuple(
             dataclasses.replace(
@@ -90,17 +91,17 @@ class PlannedRun:
         )
 
     def convention(self, settings: Settings) -> str | None:
-        """The table whose inputs are used, if one's are."""
+        """Return the table with the inputs, if a table provides them."""
         if self.table is None or settings.with_table(self.table).sources["inputs"] != self.table.source:
             return None
         return self.table.source
 
 
-def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
-    """The arguments of `tcready check` that repeat the run of a target. Settings of the project are left out, since
-    they apply again.
+def command_arguments(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
+    """Return the arguments of `tcready check` that repeat the run of a target. Settings of the project are left out,
+    since they apply again.
 
-    `model` is the library model or the expression that the target stands for; None if it stands for neither.
+    `model` is the library model or the expression of the target; None if there is neither.
     """
     of_library = model is not None and LibraryModel.parse(model) is not None
     written = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
@@ -114,15 +115,15 @@ def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]
     return (*named, *isolated, *words(written, ReadOptions, RunOptions))
 
 
-def refuse_contradictions(
+def validate_options(
     targets: Sequence[str], settings: Settings, run: bool | None, observations: Sequence[str]
 ) -> None:
-    """Raises TcreadyError if options contradict each other, or name a program that is not there."""
+    """Raise TcreadyError if options contradict each other, or name a program that does not exist."""
     inputs, options = settings.run.inputs, settings.run
     if options.trace_out is not None:
         if run is False or observations:
             raise TcreadyError("--trace-out needs a run: remove --no-run and --observation")
-        refuse_used_trace_folder(options, settings.root)
+        validate_trace_folder(options, settings.root)
     if observations and (run or inputs is not None):
         raise TcreadyError("--observation replaces a run: remove --inputs and --run")
     if inputs is not None and run is False:
@@ -134,40 +135,40 @@ def refuse_contradictions(
         raise TcreadyError("--optimizer compiles a training step: add --mode train")
     if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
         options = dataclasses.replace(options, python=None)
-    refuse_missing_programs(options)
-    refuse_parallel(options)
+    validate_programs(options)
+    validate_parallel(options)
     if options.inputs is not None:
-        refuse_no_file("--inputs", options.inputs, settings.root)
+        validate_file("--inputs", options.inputs, settings.root)
     if options.tp_plan is not None:
-        refuse_no_file("--tp-plan", options.tp_plan, settings.root)
+        validate_file("--tp-plan", options.tp_plan, settings.root)
     if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
-    refuse_autocast(options.autocast)
+    validate_autocast(options.autocast)
     dtype_named(options.dtype)
-    refuse_device(options.device)
+    validate_device(options.device)
 
 
-def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
-    """Raises TcreadyError if the folder for a trace holds something, or cannot be written."""
+def validate_trace_folder(options: RunOptions, root: Path) -> None:
+    """Raise TcreadyError if the folder for a trace is not empty, or cannot be written."""
     if options.trace_out is not None:
         from tcready.dynamic import refuse_trace_folder
 
         refuse_trace_folder(root / options.trace_out, options.trace_out)
 
 
-def refuse_no_file(option: str, named: str, root: Path) -> None:
-    """Raises TcreadyError if the named file does not exist, if no name in it is given, or if it binds no such name."""
+def validate_file(option: str, named: str, root: Path) -> None:
+    """Raise TcreadyError if the named file does not exist, if no name in it is given, or if it binds no such name."""
     target = Target.parse(named)
     if not target.name:
         raise TcreadyError(f"{option} {named}: add the name of the object, as in {named}::name")
     if target.is_file and not (root / target.place).is_file():
         raise TcreadyError(f"{option} {named}: there is no file {target.place}")
     if target.is_file:
-        _refuse_unbound(option, named, root / target.place, target.name.partition(".")[0])
+        _reject_unbound(option, named, root / target.place, target.name.partition(".")[0])
 
 
-def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
-    """Raises TcreadyError if no line of the file can bind the name. A file that cannot be parsed is left to the run."""
+def _reject_unbound(option: str, named: str, path: Path, name: str) -> None:
+    """Raise TcreadyError if no line of the file can bind the name. A file that cannot be parsed is left to the run."""
     import ast  # most checks name no other file
 
     from tcready.static.hints import near_name
@@ -195,7 +196,7 @@ def _refuse_unbound(option: str, named: str, path: Path, name: str) -> None:
 def unchecked(
     names: Sequence[str], static: StaticResult, runs: Sequence[Observation], root: Path, *, lenient: bool
 ) -> Iterator[Skipped]:
-    """Yield what was named and neither read nor run: targets without source, and, if there is no target at all, files.
+    """Yield targets that were neither read nor run: those without source, and, if there is no target at all, files.
     With `lenient`, files without a model are left out: a hook gets every file of a commit."""
     from tcready.convention import find_functions
 
@@ -215,8 +216,8 @@ def unchecked(
         yield Skipped(name, f"nothing was checked: there is no model in it{hint}")
 
 
-def refuse_missing_programs(options: RunOptions) -> None:
-    """Raises TcreadyError if the interpreter, or the program that a launcher starts with, is not there."""
+def validate_programs(options: RunOptions) -> None:
+    """Raise TcreadyError if the interpreter, or the launcher's program, does not exist."""
     import shutil  # most checks start no program
 
     if options.python is not None and shutil.which(options.python) is None:
@@ -225,8 +226,8 @@ def refuse_missing_programs(options: RunOptions) -> None:
         raise TcreadyError(f"--launcher {options.launcher[0]}: no such program")
 
 
-def refuse_autocast(dtype: str | None) -> None:
-    """Raises TcreadyError for a dtype that torch.autocast does not take."""
+def validate_autocast(dtype: str | None) -> None:
+    """Raise TcreadyError for a dtype that torch.autocast does not support."""
     if dtype is not None and dtype.removeprefix("torch.") not in AUTOCAST:
         hint = _near_dtype(dtype, AUTOCAST)
         raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}{hint and '; '}{hint}")
@@ -241,8 +242,8 @@ def _near_dtype(name: str, known: Sequence[str]) -> str:
     return f"did you mean {meant}?" if meant in known else near_name(short, known)
 
 
-def refuse_device(name: str) -> None:
-    """Raises TcreadyError for what looks like a misspelling of a device."""
+def validate_device(name: str) -> None:
+    """Raise TcreadyError for a probable misspelling of a device."""
     kind = name.partition(":")[0]
     if kind not in DEVICES:
         from tcready.static.hints import near_name
@@ -253,7 +254,7 @@ def refuse_device(name: str) -> None:
 
 
 def dtype_named(name: str | None) -> str | None:
-    """The name that torch prints for a dtype. Raises TcreadyError for one that no module can be cast to."""
+    """Return the name that torch prints for a dtype. Raises TcreadyError for one that no module can be cast to."""
     if name is None:
         return None
     short = name.removeprefix("torch.")
@@ -265,10 +266,10 @@ def dtype_named(name: str | None) -> str | None:
 
 
 def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
-    """The tables for a target named on the command line: a file matches each of its members.
+    """Return the tables for a target named on the command line: a file matches each of its members.
 
-    If the project uses `pkg.mod::Name` and the command line uses the file, or the other way round, the table gets the
-    target as the command line names it.
+    If the project uses `pkg.mod::Name` and the command line uses the file, or vice versa, the table gets the target as
+    the command line names it.
     """
     named = Target.parse(target)
     found = ((table, Target.parse(table.target)) for table in tables)
@@ -282,7 +283,7 @@ def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[Ta
 
 
 def is_named(target: str, names: Iterable[str], root: Path) -> bool:
-    """Whether a target is one of those that were named, is in a file of them, or stands below a folder of them."""
+    """Return True if a target is one of the named ones, is in one of their files, or is below one of their folders."""
     of = Target.parse(target)
     file = _file_of(of, root)
     for name in names:
@@ -305,7 +306,7 @@ def _speaks_of(target: Target, named: Target, root: Path) -> bool:
 
 
 def _file_of(target: Target, root: Path) -> str | None:
-    """Where the file of a target really lies; None for a folder, and a module that is not found."""
+    """Return the real path of a target's file; None for a folder, and for a module that is not found."""
     if target.kind == "path":
         return os.path.realpath(root / target.place) if target.is_file else None
     from tcready.static import locate
@@ -315,7 +316,7 @@ def _file_of(target: Target, root: Path) -> str | None:
 
 
 def reading_mode(targets: Sequence[str], settings: Settings, tables: Sequence[TargetTable]) -> ModeAsked:
-    """The mode to read the sources in: that of the targets' tables, both if they differ."""
+    """Return the mode to read the sources in: that of the targets' tables, both if they differ."""
     modes: set[ModeAsked] = {
         settings.with_table(table).values["mode"]
         for target in targets
@@ -328,7 +329,8 @@ def reading_mode(targets: Sequence[str], settings: Settings, tables: Sequence[Ta
 def reading_types(
     targets: Sequence[str], settings: Settings, tables: Sequence[TargetTable]
 ) -> tuple[str | None, str | None]:
-    """The dtype that the sources are read in, and that of autocast: those of the targets' tables, none if they differ."""
+    """Return the dtype to read the sources with, and that of autocast: those of the targets' tables, none if they
+    differ."""
     found = {
         tuple(settings.with_table(table).values[name] for name in ("dtype", "autocast"))
         for target in targets
@@ -351,12 +353,12 @@ def due(
     """Yield the runs to make.
 
     Args:
-        targets: What the user named.
-        run: True for every target, False for none, None for a single target whose inputs are given.
-        settings: What was asked for.
-        tables: What the project says of its targets.
-        static: What the sources say: which models a file holds.
-        models: Targets that stand for a model of a library or an expression, and what was named.
+        targets: The names from the user.
+        run: True for every target, False for none, None for a single target with given inputs.
+        settings: The requested settings.
+        tables: The project's tables of targets.
+        static: The results of reading the sources, with the models in each file.
+        models: Targets that represent a library model or an expression, and its name.
 
     Raises:
         TcreadyError: `--inputs` was given for a file with several models, or a notebook is to be run.
@@ -385,7 +387,7 @@ def due(
             table = next((table for table in found if table.target == named), None)
             yield PlannedRun(named, f"inputs from {inputs}", requested, table)
         elif with_inputs := [table for table in found if table.inputs]:
-            yield from (of_table(table, root, requested=requested) for table in with_inputs)
+            yield from (run_of_table(table, root, requested=requested) for table in with_inputs)
         else:
             table = found[0] if len(found) == 1 else None
             planned = _by_convention(table.target if table else target, root, requested=requested)
@@ -397,7 +399,7 @@ def due(
 
 
 def _only_one(target: str, static: StaticResult) -> str:
-    """The target itself, or the one model of the file it names. Raises TcreadyError if there are several."""
+    """Return the target itself, or the only model of the file it names. Raises TcreadyError if there are several."""
     if Target.parse(target).name:
         return target
     found = [t.target for t in static.targets if Target.parse(t.target).place == target]
@@ -412,7 +414,7 @@ def _only_one(target: str, static: StaticResult) -> str:
 
 
 def _root_of(text: str, root: Path) -> str:
-    """The target itself, or for a file its main model, if one can be determined."""
+    """Return the target itself, or for a file its main model, if one can be determined."""
     from tcready.dynamic import find_target
 
     target = Target.parse(text)
@@ -428,7 +430,7 @@ def _due_in_folder(
     inputs."""
     base = root / folder
     inside = project.inside(folder, tables, root)
-    yield from (of_table(table, root, requested=True) for table in inside)
+    yield from (run_of_table(table, root, requested=True) for table in inside)
     files = dict.fromkeys(Target.parse(target.target).place for target in static.targets)
     covered = {os.path.realpath(root / Target.parse(table.target).place) for table in inside}
     rest = [
@@ -446,8 +448,9 @@ def _due_in_folder(
     yield from found
 
 
-def of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
-    """The run of a target that the project has a table for, with the inputs that it, or else its file, gives."""
+def run_of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
+    """Return the run of a target that has a table in the project, with the inputs from the table, or else from its
+    file."""
     if table.inputs:
         return PlannedRun(table.target, f"inputs from {table.inputs}", requested, table)
     planned = _by_convention(table.target, root, requested=requested)
@@ -457,7 +460,7 @@ def of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
 
 
 def _by_convention(text: str, root: Path, *, requested: bool) -> PlannedRun | None:
-    """The run of a target whose file itself says what to build and gives the inputs."""
+    """Return the run of a target in a file with a convention for the model and the inputs."""
     from tcready.dynamic import find_convention
     from tcready.static import locate
 

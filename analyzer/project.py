@@ -1,6 +1,6 @@
-"""Read `[tool.tcready]` of the pyproject.toml in the working folder.
+"""The project's settings: `[tool.tcready]` of the pyproject.toml in the working folder.
 
-The tables of its targets hold for whoever checks the project, the other keys for the command line alone.
+The tables of its targets apply to everybody who checks the project, the other keys only to the command line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import Declared, RunOptions, declared
-from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
+from tcready.resolve import PROJECT, TargetTable, from_toml, takes, to_toml
 from tcready.schema.paths import contents
 from tcready.schema.words import TcreadyError
 from tcready.target import LibraryModel, Target
@@ -24,26 +24,26 @@ TABLES = f"{TABLE}.{TARGETS}"
 
 
 def target_tables(root: Path) -> tuple[TargetTable, ...]:
-    """The targets of the project at `root`, in the order of the file; nothing if there is no such table.
+    """Return the targets of the project at `root`, in the order of the file; nothing if there is no such table.
 
-    Raises TcreadyError if the file is no TOML, or a table says what it cannot say.
+    Raises TcreadyError if the file is not TOML, or a table is invalid.
     """
     tables = _table(_contents(root).get(TARGETS), TABLES)
     return tuple(_target_table(name, value) for name, value in tables.items())
 
 
 def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
-    """The targets that a file of its own lists, in `[targets.NAME]` or as a pyproject.toml does, in its order; models of
-    libraries may be among them, and files, folders and packages.
+    """Return the targets listed in a separate file, in `[targets.NAME]` or as in a pyproject.toml, in its order. They
+    may include models of libraries, files, folders and packages.
 
-    `named` is how the file is called. Raises TcreadyError if it cannot be read, is no TOML or lists none, or a table says
-    what it cannot say.
+    `named` is the name of the file. Raises TcreadyError if it cannot be read, is not TOML or lists none, or if a table
+    is invalid.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise TcreadyError(f"{named}: {error.strerror or error}") from None
-    whole = parsed(data, named)
+    whole = parse_project(data, named)
     inner = _table(_table(whole.get("tool"), "tool", named).get("tcready"), TABLE, named)
     found = [
         _target_table(name, value, section, named, of_list=True)
@@ -59,10 +59,10 @@ def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
 
 
 def options(root: Path, *values: type) -> dict[str, Any]:
-    """What `[tool.tcready]` at `root` says, by the names of the fields of `values`; the tables of targets apart.
+    """Return the options in `[tool.tcready]` at `root`, by the names of the fields of `values`, without the tables of
+    targets.
 
-    Raises TcreadyError if the file is no TOML, for a key that the table does not take, and for a value that its option
-    does not.
+    Raises TcreadyError if the file is not TOML, for an unknown key, and for an invalid value.
     """
     known = {each.name: each for each in declared(*values) if each.option.project}
     table = {key: value for key, value in _contents(root).items() if key != TARGETS}
@@ -70,12 +70,12 @@ def options(root: Path, *values: type) -> dict[str, Any]:
 
 
 def has_table(root: Path) -> bool:
-    """Whether the pyproject.toml in `root` says anything to tcready. Raises TcreadyError if it is no TOML."""
+    """Return True if the pyproject.toml in `root` has settings for tcready. Raises TcreadyError if it is not TOML."""
     return bool(_contents(root))
 
 
-def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
-    """What a pyproject.toml, or the file so `named`, says. Raises TcreadyError if it is no TOML."""
+def parse_project(data: bytes, named: str = FILE) -> Mapping[str, Any]:
+    """Parse a pyproject.toml, or the file `named`. Raises TcreadyError if it is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -89,7 +89,7 @@ def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
 
 
 def unknown_key(key: str, known: Iterable[str], where: str, named: str = FILE) -> TcreadyError:
-    """What to say of a key that a table does not take: the nearest that it does."""
+    """Return the error message for a key that a table does not have, with the nearest valid one."""
     keys = tuple(known)
     from difflib import get_close_matches
 
@@ -99,7 +99,7 @@ def unknown_key(key: str, known: Iterable[str], where: str, named: str = FILE) -
 
 
 def inside(folder: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
-    """The tables whose files lie in `folder`; for `root` itself those of `pkg.mod::Name` as well."""
+    """Return the tables with files in `folder`; for `root` itself also those of `pkg.mod::Name`."""
     base = os.path.realpath(root / folder)
     whole = base == os.path.realpath(root)
 
@@ -113,7 +113,7 @@ def inside(folder: str, tables: Sequence[TargetTable], root: Path) -> tuple[Targ
 
 
 def _contents(root: Path) -> Mapping[str, Any]:
-    """The table of the project at `root`; empty if there is none."""
+    """Return the table of the project at `root`; empty if there is none."""
     try:
         data, _ = contents(root / FILE)  # no pipe, which may never answer
     except OSError:
@@ -122,7 +122,7 @@ def _contents(root: Path) -> Mapping[str, Any]:
         b"tcready" not in data and b"\0" not in data
     ):  # spares the parser for every project that says nothing here
         return {}
-    return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
+    return _table(_table(parse_project(data).get("tool"), "tool").get("tcready"), TABLE)
 
 
 def _table(value: Any, where: str, named: str = FILE) -> Mapping[str, Any]:
@@ -136,7 +136,7 @@ def _table(value: Any, where: str, named: str = FILE) -> Mapping[str, Any]:
 def _target_table(
     name: str, value: Any, section: str = TABLES, named: str = FILE, *, of_list: bool = False
 ) -> TargetTable:
-    """`of_list`: whether it may name a model of a library, and what holds several models."""
+    """Parse the table of a target. `of_list`: it may name a model of a library, or something with several models."""
     where = f"{section}.{name}"
     table = dict(_table(value, where, named))
     target = table.pop("target", None)
@@ -167,7 +167,7 @@ def _read(
     keys: Iterable[str],
     named: str = FILE,
 ) -> dict[str, Any]:
-    """What a table says, by field. `keys` are all that it takes."""
+    """Return the values in a table, by field. `keys` are all valid keys."""
     found: dict[str, Any] = {}
     for key, given in table.items():
         if key not in known:
@@ -180,4 +180,4 @@ def _read(
 
 
 def _refusal(where: str, key: str, given: Any, expected: str, named: str = FILE) -> TcreadyError:
-    return TcreadyError(f"{named}: [{where}] {key} = {written(given)}: it takes {expected}")
+    return TcreadyError(f"{named}: [{where}] {key} = {to_toml(given)}: it takes {expected}")

@@ -33,34 +33,34 @@ NAME = "compile_ready"
 
 @dataclass(frozen=True)
 class Options:
-    """What the fixture and the marker take, as keywords."""
+    """The keywords of the fixture and the marker."""
 
     mode: Literal["infer", "train"] = "infer"
     """`infer`: eval() and no gradients. `train`: train() with gradients, which parity compares as well."""
     also: Sequence[Any] = ()
     """Further calls: each one argument, a tuple of arguments, a dict of keyword arguments, or `(args, kwargs)`. Each
-    is compiled by itself, and all in turn by one compiled callable, where what recompiles shows."""
+    is compiled alone, and all in sequence by one compiled callable, which shows recompiles."""
     dynamic: bool | None = None
     """`torch.compile(dynamic=...)`."""
     max_recompiles: int = 0
-    """Functions that may be compiled again, counted once for each call in which they are."""
+    """Maximum number of functions that recompile, counted once for each call in which they do."""
     allow: str | Sequence[str] | None = ()
-    """Breaks that do not fail: `GB0059`; `TCR301`, for all ids that the rule predicts; a glob of `file:line` or
-    `file`, as `src/net.py:*`; or a part of the reason."""
+    """Breaks that do not fail: `GB0059`; `TCR301`, for all IDs that the rule predicts; a glob of `file:line` or
+    `file`, such as `src/net.py:*`; or a part of the reason."""
     min_coverage: float | None = None
     """The least share of operations in graphs, 0 to 1."""
     fullgraph: bool = False
-    """`fullgraph=True` must compile as well: it then takes no break at all, whoever's."""
+    """`fullgraph=True` must compile as well: it allows no break at all, in any code."""
     parity: bool = True
-    """The outputs must be those of eager code."""
+    """The outputs must equal those of eager code."""
     rtol: float | None = None
     atol: float | None = None
     """Fixed tolerances of parity; give both or neither. Without them, outputs must agree up to rounding."""
     third_party: bool = False
-    """Count what happens in installed packages too."""
+    """Count breaks in installed packages too."""
     own: str | Sequence[str] | None = ()
-    """Packages that count as own code though they are installed; that of the module's class does anyway, and so does
-    that of a module which one of torch's own (`nn.Sequential`) holds."""
+    """Packages that count as own code though they are installed. That of the module's class always does, and so does
+    that of a module inside one of torch's own (`nn.Sequential`)."""
 
 
 OPTIONS = {field.name: field for field in dataclasses.fields(Options)}
@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(name=NAME)
 def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]:
-    """compile_ready(module, *args, **kwargs): fails if torch.compile breaks your own code; gives what was seen."""
+    """compile_ready(module, *args, **kwargs): fail if torch.compile breaks your own code; return the observation."""
     __tracebackhide__ = True
     marked: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(NAME))):  # the closest comes last
@@ -87,11 +87,11 @@ def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]
     def compile_ready(module: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Observation:
         """Compile a copy of `module` for the call `module(*args, **kwargs)`, and fail with what breaks.
 
-        `kwargs` may hold the fields of `Options` too. Gives the Observation.
+        `kwargs` may include the fields of `Options`. Returns the Observation.
         """
         __tracebackhide__ = True
         given = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
-        _refuse_ambiguous(module, given)
+        _reject_ambiguous(module, given)
         options = _checked({**marked, **given})
         calls = list(options.also)
         if args or kwargs or not calls:
@@ -105,8 +105,8 @@ def _fail(text: str) -> NoReturn:
     pytest.fail(f"{NAME}: {text}", pytrace=False)
 
 
-def _refuse_ambiguous(module: Any, given: Iterable[str]) -> None:
-    """A keyword that both the module and the fixture take must not silently go to one of them."""
+def _reject_ambiguous(module: Any, given: Iterable[str]) -> None:
+    """Reject a keyword that both the module and the fixture take: it must not silently go to one of them."""
     try:
         parameters = inspect.signature(getattr(module, "forward", module)).parameters
     except (TypeError, ValueError):
@@ -149,7 +149,8 @@ def _is_number(value: object, kinds: type | tuple[type, ...] = (int, float)) -> 
 
 
 def _check_strings(name: str, value: object) -> None:
-    """Fails but for a string, a list of strings, or None for none; an empty one would match everything."""
+    """Fail unless the value is a string, a list of strings, or None for none. An empty string would match
+    everything."""
     if value is None or isinstance(value, str):
         several: Iterable[object] = () if value is None else (value,)
     elif isinstance(value, (list, tuple, set, frozenset)):
@@ -187,7 +188,7 @@ def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, 
         )
     except TcreadyError as error:
         wrong = str(error)
-    if wrong:  # not where it was caught: the report would tell of both exceptions
+    if wrong:  # not where it was caught: the report would show both exceptions
         _fail(wrong)
     found = list(_problems(seen, options, allowed))
     if found:
@@ -201,7 +202,7 @@ def _several(value: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 class _Allowed:
-    """Which breaks are allowed. Raises TcreadyError for a rule that does not exist."""
+    """The breaks that are allowed. Raises TcreadyError for an unknown rule."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         from tcready import api
@@ -231,7 +232,7 @@ def _ids(site: BreakSite | SkippedFrame) -> tuple[str, ...]:
 
 
 def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterator[str]:
-    """Why the test fails, a line each: the breaks first."""
+    """Return why the test fails, one line for each reason, breaks first."""
     counted = [site for site in _breaks(seen, options) if not allowed(site)]
     places: dict[tuple[str, int], list[BreakSite]] = {}
     for site in counted:
@@ -295,7 +296,7 @@ def _counts(origin: Origin, options: Options) -> bool:
 
 
 def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
-    """The breaks that count; what the author asked for himself (`torch.compiler.disable`) does not."""
+    """Return the breaks that count; deliberate ones (`torch.compiler.disable`) do not."""
     from tcready.schema.words import INTENDED
 
     for site in seen.break_sites:
@@ -307,7 +308,7 @@ def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
 def _given_up(
     seen: Observation, options: Options, allowed: _Allowed
 ) -> Iterator[tuple[tuple[str, int, str], str]]:
-    """Own functions that Dynamo gave up as a whole for a break that is in no own line, and why."""
+    """Return own functions that Dynamo gave up as a whole for a break that is in no own line, and why."""
     own = [site for site in seen.break_sites if _counts(site.origin, options)]
     for frame in seen.skipped_frames:
         if frame.benign or not _counts(frame.origin, options) or allowed(frame):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 DIGITS = 3
 _TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
-"""Of each unit its seconds, how many of it there must be, its name."""
+"""For each unit: its seconds, its minimum count, its name."""
 _LEAST_TIME = 1e-9
 _SIZES = ((1e12, 1.0, "TB"), (1e9, 1.0, "GB"), (1e6, 1.0, "MB"), (1e3, 1.0, "kB"))
 UNKNOWN = "\u2013"
@@ -15,14 +15,14 @@ UNKNOWN = "\u2013"
 
 
 def decimals(value: float) -> int:
-    """How many places `value` is told with: three digits."""
+    """Return the number of decimal places for `value`, for three significant digits."""
     if not math.isfinite(value) or value == 0:
         return 0
     return max(DIGITS - 1 - math.floor(math.log10(abs(value))), 0)
 
 
 def plain_number(value: float, places: int | None = None) -> str:
-    """`1,230`, `0.0412`; three digits unless `places` after the point are asked for."""
+    """Format `1,230`, `0.0412`; three digits unless `places` after the point are given."""
     if math.isnan(value):
         return UNKNOWN
     if math.isinf(value):
@@ -32,7 +32,7 @@ def plain_number(value: float, places: int | None = None) -> str:
 
 
 def _unit(value: float, units: Sequence[tuple[float, float, str]], least: str) -> tuple[float, str]:
-    """What `value` is divided by to be read, and the name of that; `least` if it is below all units."""
+    """Return the divisor for a readable `value`, and the name of the unit; `least` if it is below all units."""
     rounded = abs(float(f"{value:.{DIGITS}g}"))
     for size, count, name in units:
         if rounded >= size * count * (1 - 1e-9):
@@ -41,12 +41,12 @@ def _unit(value: float, units: Sequence[tuple[float, float, str]], least: str) -
 
 
 def unit_of_time(seconds: float) -> tuple[float, str]:
-    """Its seconds, and its name."""
+    """Return the seconds of the unit, and its name."""
     return _unit(seconds, _TIMES, "")
 
 
 def time_text(seconds: float) -> str:
-    """`812 \u00b5s`, `1.92 ms`, `12.3 s`, `25.0 min`."""
+    """Format `812 \u00b5s`, `1.92 ms`, `12.3 s`, `25.0 min`."""
     if abs(seconds) < _LEAST_TIME:
         return "0 s"
     size, name = unit_of_time(seconds)
@@ -54,11 +54,11 @@ def time_text(seconds: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Bytes as `812 MB`, `1.20 GB`: powers of 1000."""
+    """Format bytes as `812 MB`, `1.20 GB`: powers of 1000."""
     size, name = _unit(count, _SIZES, "B")
     return f"{plain_number(count / size)} {name}"
 
 
 def guards_text(number: int, in_python: int | None) -> str:
-    """`118, 3 of them in Python`."""
+    """Format `118, 3 of them in Python`."""
     return f"{number}, {in_python} of them in Python" if in_python else f"{number}"

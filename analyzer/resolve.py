@@ -1,6 +1,6 @@
-"""Combine command line, target table, `[tool.tcready]` and defaults into the values of a check.
+"""Combine the settings from the command line, a target's table, `[tool.tcready]` and the defaults.
 
-Pure, and the standard library alone. A value is read by its option's kind, whoever said it.
+Pure, standard library only. Values are read by their option's kind, independent of the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tcready.schema.frozen import dataclass
 from tcready.schema.words import Mode, ModeAsked, TcreadyError
 
 VALUES: tuple[type, ...] = (ReportOptions, ReadOptions, WorkOptions, RunOptions)
-"""What every check is asked for."""
+"""The dataclasses with the options of every check."""
 COMMAND_LINE = "command line"
 PROJECT = "pyproject.toml"
 DEFAULT = "default"
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Layer:
-    """What one source says: values by the names of their fields, as the fields hold them."""
+    """The settings from one source: values by field name, in the types of the fields."""
 
     source: str
     values: Mapping[str, Any]
@@ -43,9 +43,9 @@ class TargetTable:
     target: str
     """`path.py::Name` or `pkg.mod::Name`, relative to the working folder."""
     values: Mapping[str, Any]
-    """What it says, by the names of the fields."""
+    """Its values, by field name."""
     section: str = "tool.tcready.targets"
-    """The table that it stands in."""
+    """The name of the table."""
 
     @property
     def source(self) -> str:
@@ -59,21 +59,21 @@ class TargetTable:
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of a check, and who said each."""
+    """The values of a check, and the source of each."""
 
     values: Mapping[str, Any]
     """Every option's value by the name of its field."""
     sources: Mapping[str, str]
-    """Who said it: COMMAND_LINE, the `[tool.tcready.targets.NAME]` of a table, PROJECT or DEFAULT."""
+    """The source: COMMAND_LINE, the `[tool.tcready.targets.NAME]` of a table, PROJECT or DEFAULT."""
     root: Path
     """The working folder."""
     tables: tuple[TargetTable, ...] | None = None
-    """What the project says of its targets; None: not read yet."""
+    """The project's tables of targets; None: not read yet."""
     isolated: bool = False
-    """Whether nothing was taken from the project."""
+    """Nothing was taken from the project."""
 
     def of(self, value: type[_T]) -> _T:
-        """One of the values, made of what was said."""
+        """Return one of the dataclasses, filled with the settings."""
         fields = {item.name for item in dataclasses.fields(value)}  # type: ignore[arg-type]
         chosen = {name: item for name, item in self.values.items() if name in fields}
         return value(**chosen)
@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def run(self) -> RunOptions:
-        """How a target is run, in the first of `modes`."""
+        """Return how a target is run, in the first of `modes`."""
         return dataclasses.replace(self.of(RunOptions), mode=self.modes[0])
 
     @property
@@ -98,16 +98,16 @@ class Settings:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes to run a target in, one after the other."""
+        """Return the modes to run a target in, one after the other."""
         mode: ModeAsked = self.values["mode"]
         return ("infer", "train") if mode == "both" else (mode,)
 
     def is_given(self, name: str) -> bool:
-        """Whether anybody said it."""
+        """Return True if any source set it."""
         return self.sources[name] != DEFAULT
 
     def with_table(self, table: TargetTable | None) -> Settings:
-        """The settings for a target that the project has a table for: the table yields to the command line alone.
+        """Return the settings for a target that has a table in the project: only the command line overrides the table.
 
         Weights belong to the named cases of the table's own inputs: with other inputs they are left out.
         """
@@ -116,15 +116,15 @@ class Settings:
         lost = {name for name, source in self.sources.items() if source == COMMAND_LINE}
         if "inputs" in lost:
             lost.add("weights")
-        kept = {name: value for name, value in table.values.items() if name not in lost}
+        values = {name: value for name, value in table.values.items() if name not in lost}
         return dataclasses.replace(
             self,
-            values={**self.values, **kept},
-            sources={**self.sources, **dict.fromkeys(kept, table.source)},
+            values={**self.values, **values},
+            sources={**self.sources, **dict.fromkeys(values, table.source)},
         )
 
     def with_keywords(self, given: Mapping[str, Any]) -> Settings:
-        """These settings with what a call from Python says beside them."""
+        """Return these settings with the keywords of a call from Python."""
         read = keywords(given)
         return dataclasses.replace(
             self,
@@ -142,15 +142,15 @@ def resolve(
     more: Sequence[type] = (),
     at_command: bool = False,
 ) -> Settings:
-    """The values of a check: the command line wins over the table of a target, that over the project, that over defaults.
+    """Return the settings of a check. In order of precedence: command line, table of a target, project, defaults.
 
     Args:
-        command: What the command line says, or a call from Python; by field.
-        table: What the project says of the one target that is checked.
-        project: What `[tool.tcready]` says, by field.
+        command: Settings from the command line, or from a call from Python; by field.
+        table: The table of the only target that is checked.
+        project: Settings from `[tool.tcready]`, by field.
         root: The working folder.
-        more: Further values than VALUES, with fields declared in the same way.
-        at_command: Take the defaults of `tcready check` if they are not those of a call from Python.
+        more: Further dataclasses besides VALUES, with fields declared in the same way.
+        at_command: Use the defaults of `tcready check` if they differ from those of a call from Python.
 
     Returns:
         The settings, with the source of each.
@@ -174,16 +174,16 @@ def _default(each: Declared, at_command: bool) -> Any:
 def keywords(
     given: Mapping[str, Any], values: Sequence[type] = VALUES, caller: str = "check"
 ) -> dict[str, Any]:
-    """What a call from Python says, by field; None says nothing.
+    """Return the settings of a call from Python, by field; None is the same as leaving it out.
 
     Args:
         given: Options by the name of their field, or of their flag with underscores.
-        values: The values whose options the call takes. With RunOptions alone, every field that can be asked for.
+        values: The dataclasses with the options that the call takes. With RunOptions alone, every field that can be set.
         caller: The name of the function that was called.
 
     Raises:
-        TypeError: There is no such option.
-        TcreadyError: An option does not take such a value.
+        TypeError: An option is unknown.
+        TcreadyError: The value of an option is invalid.
     """
     known = taken(values)
     found: dict[str, Any] = {}
@@ -207,7 +207,7 @@ def keywords(
 
 
 def taken(values: Sequence[type]) -> dict[str, Declared]:
-    """The options that a call takes by keyword; of RunOptions alone every field that can be asked for."""
+    """Return the options that a call takes by keyword; for RunOptions alone every field that can be set."""
     every = tuple(values) == (RunOptions,)
     return {
         name: each
@@ -221,7 +221,8 @@ def taken(values: Sequence[type]) -> dict[str, Declared]:
 
 
 def from_python(option: Option, given: Any) -> Any:
-    """The field's value for what a program gives: any sequence for a list, any mapping for a table; None if none fits."""
+    """Convert a Python value to the type of the field: any sequence for a list, any mapping for a table; None if it
+    does not fit."""
     if isinstance(given, os.PathLike):
         given = os.fspath(given)
     if option.kind == "text" and given == "":
@@ -247,7 +248,7 @@ def from_python(option: Option, given: Any) -> Any:
 
 
 def from_toml(option: Option, given: Any) -> Any:
-    """The field's value for what a TOML file, or the command line, gives; None if the option takes no such value."""
+    """Convert a value from a TOML file, or from the command line, to the type of the field; None if it is invalid."""
     kind = option.kind
     if kind == "flag":
         return given if isinstance(given, bool) else None
@@ -283,7 +284,7 @@ def _number(given: Any) -> float | None:
 
 
 def share_of(given: Any) -> float | None:
-    """A share from above 0 to below 1, given as such or in percent, as "2%"; None for anything else."""
+    """Return a share above 0 and below 1, given as such or in percent, as "2%"; None for anything else."""
     percent = isinstance(given, str) and given.rstrip().endswith("%")
     try:
         number = (
@@ -343,7 +344,7 @@ _TAKES = {
 
 
 def takes(option: Option) -> str:
-    """What a value must be, in words."""
+    """Describe the valid values of an option."""
     if option.kind == "choice":
         return f"one of {', '.join(option.choices)}"
     return option.takes or _TAKES[option.kind]
@@ -353,7 +354,7 @@ def takes(option: Option) -> str:
 
 
 def shown(settings: Settings, values: Sequence[type]) -> str:
-    """Each option with a flag, its value as TOML has it, and who said so; then what the tables of targets say."""
+    """Return each option with a flag, its value in TOML, and its source; then the settings of targets' tables."""
     rows = [
         (each.name, _written(each.option, settings.values[each.field]), settings.sources[each.field])
         for each in declared(*values)
@@ -361,7 +362,7 @@ def shown(settings: Settings, values: Sequence[type]) -> str:
     ]
     in_table = {each.field: each for each in declared(RunOptions) if each.option.table}
     for table in settings.tables or ():
-        rows.append((f"targets.{table.name}.target", written(table.target), PROJECT))
+        rows.append((f"targets.{table.name}.target", to_toml(table.target), PROJECT))
         rows += [
             (f"targets.{table.name}.{each.name}", _written(each.option, table.values[name]), PROJECT)
             for name, each in in_table.items()
@@ -381,21 +382,21 @@ def _written(option: Option, value: Any) -> str:
     if value is None:
         return "not set"
     if option.kind in ("globs", "weights"):
-        return written(dict(value))
+        return to_toml(dict(value))
     if option.kind == "command":
-        return written(shlex.join(value)) if value else "not set"
+        return to_toml(shlex.join(value)) if value else "not set"
     if option.kind == "version":
-        return written(".".join(map(str, value)))
-    return written(value)
+        return to_toml(".".join(map(str, value)))
+    return to_toml(value)
 
 
-def written(value: Any) -> str:
-    """A value as TOML has it, on one line."""
+def to_toml(value: Any) -> str:
+    """Return a value in TOML, on one line."""
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{json.dumps(key)} = {written(item)}" for key, item in value.items())
+        inside = ", ".join(f"{json.dumps(key)} = {to_toml(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(to_toml, value))}]"
     if isinstance(value, (str, bool, int)):
         return json.dumps(value, ensure_ascii=False)
     return f"{value:g}" if isinstance(value, float) else str(value)  # seconds and GB

@@ -1,4 +1,4 @@
-"""Read stored reports and observations. Pure."""
+"""Load stored reports and observations. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tcready.schema.report import Report
 from tcready.schema.words import SCHEMA_VERSION, TcreadyError
 
 LARGEST_COUNT, LARGEST = 1 << 64, 1e300
-"""Whole numbers and others of a report lie below: what is summed and divided of them is a number again."""
+"""Upper bounds of whole numbers and of others in a report: sums and quotients of them stay finite."""
 OUT_OF_RANGE = "a number that is too large, infinite or none"
 DEEPEST = 100
-"""A report nests about ten deep."""
+"""Maximum nesting; a report nests about ten deep."""
 EMBEDDED = "tcready-report"
 """The id of the script element that holds a page's report."""
 
 
-def parsed(text: str, named: str) -> Report | Observation:
-    """What a JSON report, an HTML page of one, or the standalone worker's file holds.
+def parse_report(text: str, named: str) -> Report | Observation:
+    """Parse a JSON report, an HTML page of one, or a result of the standalone worker.
 
-    Raises TcreadyError, with `named`, if it is none of these or of a newer tcready.
+    Raises TcreadyError, with `named`, if it is none of these or was written by a newer tcready.
     """
     if text.lstrip("\ufeff \t\r\n").startswith("<"):
         page = _Page()
@@ -41,7 +41,7 @@ def parsed(text: str, named: str) -> Report | Observation:
 
 
 def value_of(data: Any, named: str) -> Report | Observation:
-    """The value that plain JSON data holds; raises as `parsed` does."""
+    """Return the value in plain JSON data; raises as `parse_report` does."""
     kind: type[Report] | type[Observation] | None = None
     if isinstance(data, dict):
         version = data.get("schema_version")
@@ -64,8 +64,8 @@ def value_of(data: Any, named: str) -> Report | Observation:
 
 
 def unusable(data: Any, kind: type) -> str:
-    """What of JSON data nothing can work with: a number that cannot be summed and divided, or objects within objects
-    without an end; empty if there is none. A worker may measure infinity; a report has null for it."""
+    """Return what makes JSON data unusable: a number that cannot be summed and divided, or too deep nesting; empty
+    if there is nothing. A worker may measure infinity; a report has null for it."""
     left = [(data, 0)]
     while left:
         item, depth = left.pop()
@@ -83,7 +83,7 @@ def unusable(data: Any, kind: type) -> str:
 
 
 class _Page(HTMLParser):
-    """Collects what the script element that holds the report says."""
+    """Collects the text of the script element with the report."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)

@@ -1,6 +1,6 @@
-"""Parse the text of a target and of `--inputs`. No other module does.
+"""Parse names of targets: the only code that reads the text of a target, and of `--inputs`.
 
-Standard library and the schema only: it travels with the worker.
+Standard library and the schema only: the worker includes this file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ NOTEBOOK = ".ipynb"
 PACKAGES = MappingProxyType(
     {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
 )
-"""The package of each library whose models can be named: `hf:bert`."""
+"""The package of each library with models that can be named: `hf:bert`."""
 FROM_CONFIGURATION = frozenset({"hf", "diffusers"})
-"""Those whose models are made of a configuration, so that a small one can be built; of the others functions give them."""
+"""Libraries that build models from a configuration, so that a small one can be built; the others have functions."""
 LIGHTNING = "lightning"
-"""What stands before a LightningModule of the user's own: `lightning:model.py::LitModel`."""
+"""Prefix of a LightningModule of the user's own: `lightning:model.py::LitModel`."""
 
 
-def quoted(word: str) -> str:
-    """A word as a shell takes it, in double quotes where single ones stand in it: `"timm.create_model('resnet18')"`; of
-    several lines as bash, zsh and ksh take it, on one: `$'import os\\nmodel = ...'`."""
+def quote(word: str) -> str:
+    """Quote a word for a shell, in double quotes if it contains single ones: `"timm.create_model('resnet18')"`;
+    several lines in the form of bash, zsh and ksh, on one line: `$'import os\\nmodel = ...'`."""
     if "\n" in word or "\r" in word or "\t" in word:
         escaped = word.replace("\\", "\\\\").replace("'", "\\'")
         return "$'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"
@@ -37,16 +37,16 @@ def quoted(word: str) -> str:
 
 @dataclass(frozen=True)
 class LibraryModel:
-    """A model of a library, by name: `timm:resnet18`, `hf:bert`; or one of the user's own, built as a library would."""
+    """A model of a library, by name: `timm:resnet18`, `hf:bert`; or one of the user's own, built in the same way."""
 
     library: str
     """A key of PACKAGES, or LIGHTNING."""
     name: str
-    """With LIGHTNING the text of a target."""
+    """For LIGHTNING the text of a target."""
 
     @classmethod
     def parse(cls, text: str) -> LibraryModel | None:
-        """None for text that is no such name."""
+        """Parse a name; None for any other text."""
         prefix, _, rest = text.partition(":")
         if prefix == LIGHTNING and rest and not rest.startswith(":"):
             return cls(prefix, rest)
@@ -54,12 +54,12 @@ class LibraryModel:
 
     @property
     def package(self) -> str:
-        """The package whose models it names. Raises KeyError for LIGHTNING."""
+        """Return the package with the models. Raises KeyError for LIGHTNING."""
         return PACKAGES[self.library]
 
     @property
     def from_configuration(self) -> bool:
-        """Whether a configuration says how large it is."""
+        """Return True if a configuration determines its size."""
         return self.library in FROM_CONFIGURATION
 
     def __str__(self) -> str:
@@ -74,14 +74,14 @@ class Target:
     place: str
     """The file or folder as written, or the dotted module."""
     name: str | None = None
-    """The class, object or function, dotted if it is nested; None for all that the file holds."""
+    """The class, object or function, dotted if it is nested; None for everything in the file."""
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Reads `path`, `path.py::Name` or `pkg.mod::Name`. Nothing is looked up on disk.
+        """Parse `path`, `path.py::Name` or `pkg.mod::Name`. Nothing is looked up on disk.
 
         A place without a name, with a slash or backslash, or that ends in `.py` or `.ipynb`, is a path. Raises
-        TcreadyError for text that names no place, and for one with nothing behind the `::`.
+        TcreadyError for text without a place, and with nothing after the `::`.
         """
         place, name = cls.place_in(text), text.partition("::")[2]
         if not place or text == f"{place}::":
@@ -93,7 +93,7 @@ class Target:
 
     @staticmethod
     def place_in(text: str) -> str:
-        """The file, folder or module that a target's text names, however odd the text: reports come from anywhere."""
+        """Return the file, folder or module in a target's text, however odd the text: reports come from anywhere."""
         return text.partition("::")[0]
 
     def __str__(self) -> str:
@@ -101,15 +101,15 @@ class Target:
 
     @property
     def is_file(self) -> bool:
-        """Whether the place is spelled like a Python file."""
+        """Return True if the place is spelled like a Python file."""
         return self.kind == "path" and self.place.endswith(".py")
 
     @property
     def is_notebook(self) -> bool:
-        """Whether the place is spelled like a notebook."""
+        """Return True if the place is spelled like a notebook."""
         return self.kind == "path" and self.place.endswith(NOTEBOOK)
 
     @property
     def package(self) -> str | None:
-        """The top-level package of `pkg.mod::Name`, whose code counts as the user's own; None for a path."""
+        """Return the top-level package of `pkg.mod::Name`, which counts as own code; None for a path."""
         return self.place.partition(".")[0] if self.kind == "module" else None

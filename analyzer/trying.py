@@ -1,4 +1,5 @@
-"""Choose what one round of `tcready fix` tries: each change alone, dependent ones as one, then all that hold."""
+"""One round of `tcready fix`: try a change for each break alone, those that need each other as one, then all that
+passed together."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.applying import Changed as ChangedFile
-from tcready.edits import applied, between
+from tcready.edits import apply_edits, between
 from tcready.refactor.changed import Changed, LineMap, changed
-from tcready.refactor.disable import disabled
-from tcready.refactor.fake_kernel import LACKS, registered
-from tcready.refactor.judgement import Judgement, compiled_again, spoiled, written_at
-from tcready.refactor.judgement import judged as judgement_of
-from tcready.refactor.style import tidied
+from tcready.refactor.disable import disable_function
+from tcready.refactor.fake_kernel import LACKS, register_fake_kernel
+from tcready.refactor.judgement import Judgement, compiled_again, why_spoiled, written_at
+from tcready.refactor.judgement import judge_trial as judgement_of
+from tcready.refactor.style import tidy
 from tcready.refactor.suggest import Proposal, at_line, for_finding
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
@@ -41,35 +42,35 @@ from tcready.static.concrete import Concrete
 from tcready.static.rule import Declined, Rule
 from tcready.static.source import Source
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 Prove = Callable[[ProofRequest], ProofResult]
 ALTERNATIVES = 3
-"""Changes that are tried for one break in one round."""
+"""Maximum number of changes that are tried for one break in one round."""
 CALLED_BEFORE = "(called before)"
-"""Stands among the settings that hold, where the model is called once before it is compiled."""
+"""Marks among the settings that the model is called once before it is compiled."""
 SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
 """Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
 OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
-"""The setting with which an integer of a module is no constant of what is compiled."""
+"""The setting that keeps an integer attribute of a module symbolic in compiled code."""
 OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
 """The guard on such an integer."""
 NOT_NEEDED = "not needed: the other changes do as much without it"
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
-"""Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
+"""Breaks on values of tensors, and their consequences: they occur at the second call as at the first."""
 
 
 @dataclass(frozen=True)
 class FixOptions:
-    """What is asked for."""
+    """Options of `tcready fix`."""
 
     unsafe: bool = False
     third_party: bool = False
     select: tuple[str, ...] = ()
     keep_output: bool = False
-    """Whether what is printed, logged or warned of has to be where it is compiled too."""
+    """Output, logs and warnings must remain in compiled code."""
 
-    def kept(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
-        """The ways, those left out that would leave out output which is to be kept."""
+    def filter_output(self, ways: Iterable[Proposal | Declined]) -> Iterator[Proposal | Declined]:
+        """Return the rewrites, without those that drop output if that must remain."""
         for way in ways:
             if self.keep_output and isinstance(way, Proposal) and way.silences:
                 yield Declined("compiled code would not print, log or warn of it, which is asked for")
@@ -79,29 +80,29 @@ class FixOptions:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A change of the code as it stands in this round, and the break that it is to cure."""
+    """A change of the code of this round, and the break that it should fix."""
 
     change: FixChange
     sources: Mapping[str, str]
-    """Whole new text of each file that differs from the code before any change, by absolute path."""
+    """Whole new text of each file that differs from the unmodified code, by absolute path."""
     asserts: bool = False
-    """Whether compiled code may raise RuntimeError in place of the exception of a check."""
+    """Compiled code may raise RuntimeError in place of the exception of a check."""
 
 
 class Files:
-    """The files of one run as they were before any change, and as they are after those accepted so far."""
+    """The files of one run, unmodified and with the changes accepted so far."""
 
     def __init__(self, root: Path, sources: Iterable[tuple[str, str]]) -> None:
-        """`sources`: path as shown, and where the file stands, of files that a run named."""
+        """`sources`: display path and location of the files that a run named."""
         self.root = root
         self._named = dict(sources)
         self._search = locate.default_search_path(root)
         self._before: dict[str, Source] = {}
         self.now: dict[str, str] = {}
-        """Text by absolute path, of files that differ."""
+        """Text of changed files by absolute path."""
 
     def path(self, shown: str) -> Path | None:
-        """Where a file stands that a report names; None if it is nowhere."""
+        """Return the location of a file named in a report; None if it is unknown."""
         places = [Path(self._named[shown])] if shown in self._named else []
         places += [self.root / shown, *(folder / shown for folder in self._search)]
         return next((Path(place).resolve() for place in places if place.is_file()), None)
@@ -115,38 +116,38 @@ class Files:
         return self.now.get(path, self.before(path).text)
 
     def source(self, path: str) -> Source:
-        """A file as it is now."""
+        """Return the current text of a file."""
         return source.of_text(Path(path), self.now[path]) if path in self.now else self.before(path)
 
     def original_line(self, path: str, line: int) -> int:
-        """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        """Return the line in the unmodified text for a line of the current text; the same line if it is new."""
         return self.original_lines(path, (line,))[0]
 
     def original_lines(self, path: str, lines: Iterable[int]) -> list[int]:
-        """The same of several lines, in the order of these."""
+        """Return the same for several lines, in their order."""
         if path not in self.now:
             return sorted(lines)
         known = LineMap(self.before(path).text, self.now[path])
         return [known.came_from(line) or line for line in sorted(lines)]
 
     def maps(self) -> dict[str, LineMap]:
-        """Where the lines of each file that differs now stood."""
+        """Return where the lines of each changed file were before."""
         return {path: LineMap(self.before(path).text, text) for path, text in self.now.items()}
 
     def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out on top of what was accepted, and tidied.
+        """Return every changed file with these edits applied to the accepted text, and formatted.
 
         Raises TcreadyError if two overlap.
         """
         texts = dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            made = applied(self.text(path), [edit for edit in edits if edit.path == shown])
-            texts[path] = tidied(self.before(path), made)
+            made = apply_edits(self.text(path), [edit for edit in edits if edit.path == shown])
+            texts[path] = tidy(self.before(path), made)
         return texts
 
     def changed(self) -> tuple[ChangedFile, ...]:
-        """The files that differ."""
+        """Return the changed files."""
         return tuple(
             ChangedFile(Path(path), display_path(path, str(self.root)), self.before(path).text, text)
             for path, text in self.now.items()
@@ -155,7 +156,7 @@ class Files:
 
 
 def why_none(ways: Iterable[Proposal | Declined], rules: Iterable[Rule]) -> str:
-    """Why none of these ways writes the code anew: what `rules`, which found it, say of that, else each way's own."""
+    """Return why there is no rewrite: the reason of `rules`, which found it, else that of each proposal."""
     known = dict.fromkeys(rule.no_rewrite for rule in rules if rule.no_rewrite)
     reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
     return " ".join(known) or "; ".join(reasons) or "no rewrite is known for it"
@@ -165,19 +166,19 @@ def counted(items: Sized, noun: str) -> str:
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
-def what_of(change: FixChange) -> tuple[object, ...]:
-    """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
+def identity_of(change: FixChange) -> tuple[object, ...]:
+    """Return what identifies a change, even if it moved: a setting is the same wherever it is needed."""
     if names_of(change) and not change.edits:
         return names_of(change)
     return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
 
 
 def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -> list[Candidate]:
-    """For each break the first change that was not tried yet."""
+    """Return for each break the first change that was not tried yet."""
     found: dict[object, Candidate] = {}
     for each in candidates:
         change = each.change
-        if what_of(change) not in tried:
+        if identity_of(change) not in tried:
             place = (change.path, change.line, bool(change.settings))
             found.setdefault(place if change.edits else names_of(change) or place, each)
     alone = {key: c for key, c in found.items() if c.change.edits or len(c.change.settings) < 2}
@@ -200,39 +201,39 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
 
 
 def names_of(change: FixChange) -> tuple[str, ...]:
-    """The settings of a change, and the mark of one that calls the model before."""
+    """Return the settings of a change, and the mark of one that calls the model before."""
     return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
 
 
 def _without_setting(how: str, name: str) -> str:
-    """Return what is said of a change, without the line of one of its settings."""
+    """Return the description of a change, without the line of one of its settings."""
     line = f"`{setting_line(name)}`"
     for text in (f". {line}", f" and {line}", f"{line} and "):
         how = how.replace(text, "")
     return how
 
 
-def named(change: FixChange) -> str:
-    """What is tried, in a few words."""
+def describe(change: FixChange) -> str:
+    """Describe the change that is tried, in a few words."""
     return f"{change.path}:{change.line} {', '.join(names_of(change)) or change.rule or ''}".strip()
 
 
 @dataclass(frozen=True)
 class _Gone:
-    """What a change takes away."""
+    """What a change removes or adds, as far as calls must show it."""
 
     tests: tuple[Span, ...]
     statements: tuple[Span, ...]
     turned: tuple[Span, ...] = ()
-    """Tests whose operands it puts in another order."""
+    """Tests with operands in another order."""
     compiled: tuple[Span, ...] = ()
-    """What it writes that is run depending on whether code is being compiled."""
+    """New code that runs depending on whether code is being compiled."""
     once: tuple[Span, ...] = ()
-    """What is run at import and gives names another value."""
+    """Code that runs at import and changes values of names."""
     takes: tuple[Span, ...] = ()
-    """Functions that cannot be called in all the ways that they could."""
+    """Functions that cannot be called in all the ways that they could before."""
     declared: tuple[Span, ...] = ()
-    """What is declared otherwise."""
+    """Changed declarations."""
     unread: tuple[Span, ...] = ()
     """Functions that do not read a parameter, an attribute or a method any more."""
 
@@ -243,16 +244,16 @@ class Work:
     root: Path
     files: Files
     wanted: FixOptions
-    tell: Tell
+    announce: Announce
     prove: Prove
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    """By their codes."""
-    held_up: set[tuple[object, ...]] = field(default_factory=set)
-    """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
+    """The rules by code."""
+    refuted_elsewhere: set[tuple[object, ...]] = field(default_factory=set)
+    """Changes with which every call agreed, and that were refuted only because Dynamo broke elsewhere."""
     joined: set[frozenset[object]] = field(default_factory=set)
-    """What was tried as one change."""
+    """Combinations that were tried as one change."""
     operators: tuple[CustomOp, ...] = ()
-    """Those of others that the code as it stands calls."""
+    """Operators of others that the current code calls."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -265,7 +266,7 @@ class Work:
         no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
         number: int,
     ) -> Iterator[Candidate]:
-        """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        """Return the changes that might fix each break; breaks without any are added to `no_fix`."""
         rules = self.rules
         concrete: dict[Path, Concrete] = {}
         offered: set[str] = set(settings)
@@ -280,12 +281,14 @@ class Work:
             of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += self.wanted.kept(for_finding(concrete[path], rules[finding.rule or ""], finding))
+                ways += self.wanted.filter_output(
+                    for_finding(concrete[path], rules[finding.rule or ""], finding)
+                )
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += self.wanted.kept(at_line(concrete[path], shown, line, of_the_break))
-            stands = self.files.original_line(str(path), line)
-            observed = list(self._told_of(shown, concrete[path].source, line, stands))
+                ways += self.wanted.filter_output(at_line(concrete[path], shown, line, of_the_break))
+            before = self.files.original_line(str(path), line)
+            observed = list(self._fake_kernels_at(shown, concrete[path].source, line, before))
             ways += observed
             found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
             proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
@@ -296,7 +299,7 @@ class Work:
             named += [name for rule in of_the_break for name in rule.settings]
             named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
             base = FixChange(
-                shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
+                shown, before, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
@@ -313,7 +316,7 @@ class Work:
                 yield Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
                 reason = why_none(observed or of_findings or ways, [rules[f.rule or ""] for f in covering])
-                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, reason)
+                no_fix[shown, before, ids] = NoFix(shown, before, rule, ids, reason)
         # one setting may take into the graph what leads to a break without another
         for number in {len(flags), 2} if len(flags) > 1 else ():
             for some in itertools.combinations(flags, number):
@@ -322,23 +325,29 @@ class Work:
                 yield Candidate(dataclasses.replace(some[0], how=how, settings=names), dict(self.files.now))
 
     def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
-        """Return refused changes without those that may hold once others do."""
-        return [each for each in refused if not each.settings and what_of(each) not in self.held_up]
+        """Return refuted changes without those that may pass together with others."""
+        return [
+            each for each in refused if not each.settings and identity_of(each) not in self.refuted_elsewhere
+        ]
 
     def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
-        """Whether a set of settings may do more than each of them: only if Dynamo still breaks with each alone."""
+        """Return True if a set of settings may do more than each of them: only if Dynamo still breaks with each
+        alone."""
         alone = {(name,) for name in change.settings}
-        return bool(change.edits) or len(alone) < 2 or alone & tried <= self.held_up
+        return bool(change.edits) or len(alone) < 2 or alone & tried <= self.refuted_elsewhere
 
-    def _told_of(self, shown: str, now: Source, line: int, stands: int) -> Iterator[Proposal | Declined]:
-        """The fake kernels of the operators that are called on a line and have none; it was the line `stands`."""
+    def _fake_kernels_at(
+        self, shown: str, now: Source, line: int, before: int
+    ) -> Iterator[Proposal | Declined]:
+        """Return the missing fake kernels of the operators called on a line, which was the line `stands` before any
+        change."""
         for each in self.operators:
-            if LACKS in each.lacks and (each.path, each.line) == (shown, stands):
-                yield from registered(shown, now, line, each)
+            if LACKS in each.lacks and (each.path, each.line) == (shown, before):
+                yield from register_fake_kernel(shown, now, line, each)
 
-    def told_of(self, number: int) -> list[Candidate]:
-        """Fake kernels for all operators that have none, as one change, best way first: what is compiled raises at those
-        that Python made (`torch.library.custom_op`), so one alone would show nothing."""
+    def fake_kernels(self, number: int) -> list[Candidate]:
+        """Return the missing fake kernels of all operators as one change, best first: compiled code raises at
+        operators made in Python (`torch.library.custom_op`), so one alone would show nothing."""
         lacking = {each.name: each for each in reversed(self.operators) if LACKS in each.lacks}
         made: list[Candidate] = []
         for way in range(ALTERNATIVES):
@@ -353,22 +362,22 @@ class Work:
                 line = each.line + text.count("\n") - self.files.text(str(path)).count("\n")
                 found = [
                     p
-                    for p in registered(each.path, source.of_text(path, text), line, each)
+                    for p in register_fake_kernel(each.path, source.of_text(path, text), line, each)
                     if isinstance(p, Proposal)
                 ]
                 if not found:
                     return made
                 chosen = found[min(way, len(found) - 1)]
                 first = first or (each, chosen)
-                texts[str(path)] = applied(text, chosen.edits)
+                texts[str(path)] = apply_edits(text, chosen.edits)
             for name, text in texts.items():
                 edits += between(self._shown(name), self.files.text(name), text)
             if first is None or any(texts == other.sources for other in made):
                 continue
             operator, kernel = first
-            stands = self.files.original_line(str(self.files.path(operator.path)), operator.line)
+            before = self.files.original_line(str(self.files.path(operator.path)), operator.line)
             change = FixChange(
-                operator.path, stands, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
+                operator.path, before, operator.symbol, kernel.rule, (), kernel.how, tuple(edits), (), kernel.unsafe,
                 "not_run", round=number,
             )  # fmt: skip
             made.append(Candidate(change, texts))
@@ -377,7 +386,8 @@ class Work:
     def called_before(
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
     ) -> Iterator[Candidate]:
-        """One eager call before the model is compiled, for breaks in what it does at its first call alone."""
+        """Return the change that calls the model once in eager mode before compiling, for breaks in its first call
+        only."""
         others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
         if CALLED_BEFORE not in settings and others:
             site = others[0]
@@ -393,7 +403,7 @@ class Work:
     def compiled_again(
         self, seen: Observation, findings: Sequence[Finding], settings: tuple[str, ...], number: int
     ) -> Iterator[Candidate]:
-        """What might make Dynamo compile functions again less often."""
+        """Return changes that might reduce recompiles."""
         for event in seen.recompiles:
             if event.origin != "own" and not self.wanted.third_party:
                 continue
@@ -402,9 +412,9 @@ class Work:
                 path = self.files.path(shown)
                 if path is None:
                     continue
-                stands = self.files.original_line(str(path), line)
+                before = self.files.original_line(str(path), line)
                 base = FixChange(
-                    shown, stands, event.symbol, None, (), "", (), (), None, "not_run", round=number,
+                    shown, before, event.symbol, None, (), "", (), (), None, "not_run", round=number,
                     fewer_compiles=True,
                 )  # fmt: skip
                 concrete = Concrete(source.of_text(path, self.files.text(str(path))))
@@ -427,21 +437,21 @@ class Work:
                     change = dataclasses.replace(base, how=how, settings=(OPEN_ON_MODULES,))
                     yield Candidate(change, dict(self.files.now))
 
-    def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
-        """The functions around breaks that nothing cures, each left out of what is compiled."""
+    def disabled_functions(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
+        """Return the functions around breaks without another fix, each excluded from compilation."""
         for shown, line, path, here in self._places(sites):
-            way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
+            way = disable_function(shown, source.of_text(path, self.files.text(str(path))), line)
             if isinstance(way, Proposal):
-                stands = self.files.original_line(str(path), line)
+                before = self.files.original_line(str(path), line)
                 ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
                 change = FixChange(
-                    shown, stands, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
+                    shown, before, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
                     round=number, keeps_out=True,
                 )  # fmt: skip
                 yield Candidate(change, self.files.with_edits(change.edits))
 
     def as_they_stood(self, places: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-        """Lines, by shown path, as they were before any change; those of files that are nowhere are left out."""
+        """Return lines, by display path, as they were before any change, without those of unknown files."""
         lines: dict[str, set[int]] = {}
         for shown, line in places:
             lines.setdefault(shown, set()).add(line)
@@ -452,7 +462,7 @@ class Work:
         return tuple(found)
 
     def _places(self, sites: Sequence[BreakSite]) -> Iterator[tuple[str, int, Path, list[BreakSite]]]:
-        """Each line that breaks, the file it stands in, and its breaks."""
+        """Yield each line that breaks, its file, and its breaks."""
         for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
             path = self.files.path(shown)
             if path is not None:
@@ -465,17 +475,17 @@ class Work:
         settings: tuple[str, ...],
         offered: tuple[str, ...] = (),
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
-        """Each candidate alone, then those that hold together.
+        """Try each candidate alone, then those that passed together.
 
-        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried. `offered` are the
-        settings that may be needed besides.
+        Returns accepted changes, refuted ones, the run with all accepted ones, and why nothing could be tried.
+        `offered` are settings that may be needed in addition.
         """
         result, request, gone = self.tried(
-            [(named(c.change), c.sources, names_of(c.change)) for c in candidates], settings
+            [(describe(c.change), c.sources, names_of(c.change)) for c in candidates], settings
         )
         if result.failure is not None:
             return [], [], before, result.failure
-        kept: list[Candidate] = []
+        accepted: list[Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
         short: list[tuple[Candidate, Trial]] = []  # every call agrees, and Dynamo breaks elsewhere
@@ -489,13 +499,13 @@ class Work:
                 if trial.difference is None and change.state == "refuted":
                     short.append((candidate, trial))
                     if trial.not_lasting is None:
-                        self.held_up.add(what_of(change))
-            elif any((other.change.path, other.change.line) == place for other in kept):
-                continue  # the break has a cure already
+                        self.refuted_elsewhere.add(identity_of(change))
+            elif any((other.change.path, other.change.line) == place for other in accepted):
+                continue  # the break has a fix already
             else:
-                kept.append(dataclasses.replace(candidate, change=change))
+                accepted.append(dataclasses.replace(candidate, change=change))
                 runs.append(trial.observation)
-        joint = self._jointly(before, kept, [candidate for candidate, _ in short], settings, offered)
+        joint = self._jointly(before, accepted, [candidate for candidate, _ in short], settings, offered)
         if joint is not None:
             changes, run = joint
             return changes, left, run, None
@@ -506,45 +516,50 @@ class Work:
             if (
                 more is not None
                 and after is not None
-                and all((other.change.path, other.change.line) != place for other in kept)
+                and all((other.change.path, other.change.line) != place for other in accepted)
             ):
-                kept.append(more)
+                accepted.append(more)
                 runs.append(after)
-        if len(kept) > 1:
-            return self._together(before, kept, left, settings, runs)
-        if kept:
-            self.files.now.update(kept[0].sources)
-            return [kept[0].change], left, runs[0], None
+        if len(accepted) > 1:
+            return self._together(before, accepted, left, settings, runs)
+        if accepted:
+            self.files.now.update(accepted[0].sources)
+            return [accepted[0].change], left, runs[0], None
         return [], left, before, None
 
     def _jointly(
         self,
         before: Observation,
-        kept: Sequence[Candidate],
+        accepted: Sequence[Candidate],
         short: Sequence[Candidate],
         settings: tuple[str, ...],
         offered: tuple[str, ...],
     ) -> tuple[list[FixChange], Observation] | None:
-        """What holds alone, with edits that fall `short` alone and the settings `offered`, as one change: behind each of
-        these lines break that the others cure. With the run of all of it; None if it does not hold.
+        """Combine changes that pass alone, edits that fall `short` alone, and the settings `offered` into one change:
+        after each of these lines others break that the rest fixes. Return it with its run; None if it fails.
 
-        All such edits are tried first, then each by itself.
+        All such edits are tried first, then each alone.
         """
         edits = [each for each in short if each.change.edits and not each.change.keeps_out]
-        known = {*settings, *(name for each in kept for name in names_of(each.change))}
+        known = {*settings, *(name for each in accepted for name in names_of(each.change))}
         names = tuple(name for name in offered if name not in known)
         groups = [edits, *([[each] for each in edits] if len(edits) > 1 else [])]
         for members in groups:
-            chosen: list[Candidate] = [*kept]
+            chosen: list[Candidate] = [*accepted]
             for each in members:
                 try:
                     self.files.with_edits([edit for c in (*chosen, each) for edit in c.change.edits])
                 except TcreadyError:  # it overlaps another
                     continue
                 chosen.append(each)
-            rest = [each.change for each in chosen[len(kept) :]]
+            rest = [each.change for each in chosen[len(accepted) :]]
             what = frozenset(
-                (*map(what_of, rest), *names, *settings, *map(what_of, (each.change for each in kept)))
+                (
+                    *map(identity_of, rest),
+                    *names,
+                    *settings,
+                    *map(identity_of, (each.change for each in accepted)),
+                )
             )
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
@@ -558,8 +573,8 @@ class Work:
                 edits=tuple(edit for each in chosen for edit in each.change.edits),
                 unsafe="; ".join(reasons) or None,
             )
-            self.tell(
-                f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
+            self.announce(
+                f"{describe(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
             )
             # without the settings that are offered first: nobody is to set what is not needed
             more = [(), names] if names and len(chosen) > 1 else [names]  # one change alone was tried already
@@ -572,7 +587,7 @@ class Work:
                 for added in more
             ]
             result, request, gone = self.tried(
-                [(f"{named(each)}, jointly", sources, each.settings) for each in wholes], settings
+                [(f"{describe(each)}, jointly", sources, each.settings) for each in wholes], settings
             )
             if result.failure is not None:
                 return None
@@ -582,17 +597,17 @@ class Work:
                     self.files.now.update(sources)
                     edits_of_rest = tuple(edit for each in rest for edit in each.edits)
                     joint = dataclasses.replace(change, edits=edits_of_rest, settings=added)
-                    return [*(each.change for each in kept), joint], trial.observation
-                self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
+                    return [*(each.change for each in accepted), joint], trial.observation
+                self.announce(f"jointly they do not hold: {change.reason or change.unsafe}")
         return None
 
     def _with_more(
         self, before: Observation, candidate: Candidate, trial: Trial, settings: tuple[str, ...]
     ) -> tuple[Candidate | None, list[FixChange], Observation | None]:
-        """A change together with another for the lines that break only because of it, and the run of both; with those
-        that do not hold.
+        """Combine a change with another for the lines that break only because of it; return both with the run, and
+        those that fail.
 
-        Both are one change: what is asked of it is asked of the two together.
+        They are one change, and verified together.
         """
         refused: list[FixChange] = []
         uncovered = [
@@ -625,9 +640,9 @@ class Work:
         found = found[:ALTERNATIVES]
         if not found:
             return None, refused, None
-        self.tell(f"{named(change)}: tried with {counted(found, 'change')} for what breaks behind it")
+        self.announce(f"{describe(change)}: tried with {counted(found, 'change')} for what breaks behind it")
         result, request, gone = self.tried(
-            [(f"{named(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
+            [(f"{describe(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
             settings,
         )
         for each, made, own in zip(found, result.trials, gone, strict=False):
@@ -638,7 +653,7 @@ class Work:
         return None, refused, None
 
     def _is_new(self, site: BreakSite, before: Observation, candidate: Candidate) -> bool:
-        """Whether a line breaks after a change that did not break before it."""
+        """Return True if a line breaks after a change that did not break before it."""
         path = str(self.files.path(site.path))
         line: int | None = site.line
         if path in candidate.sources:
@@ -648,14 +663,14 @@ class Work:
     def _together(
         self,
         before: Observation,
-        kept: Sequence[Candidate],
+        accepted: Sequence[Candidate],
         left: list[FixChange],
         settings: tuple[str, ...],
         runs: Sequence[Observation],
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
-        """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
+        """Combine all changes that do not touch the same lines; return only the first if they fail together."""
         chosen: list[Candidate] = []
-        for candidate in kept:
+        for candidate in accepted:
             edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
             try:
                 self.files.with_edits(edits)
@@ -678,9 +693,9 @@ class Work:
             if change.state in ("proved", "one_side"):
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
-            self.tell(f"together they do not hold: {change.reason or change.unsafe}")
+            self.announce(f"together they do not hold: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
-        return [chosen[0].change], left, runs[kept.index(chosen[0])], None
+        return [chosen[0].change], left, runs[accepted.index(chosen[0])], None
 
     def without_needless(
         self, seen: Observation, changes: Sequence[FixChange]
@@ -703,15 +718,15 @@ class Work:
         needless = self._needless(seen, every, [(name,) for name in names])
         if len(needless) > 1:  # each does without the other: not both, unless that is shown
             needless = self._needless(seen, every, [tuple(needless)]) or dict([*needless.items()][:1])
-        kept, dropped = [], []
+        needed, dropped = [], []
         for change in changes:
             settings = tuple(name for name in change.settings if name not in needless)
             how = functools.reduce(_without_setting, set(change.settings) & needless.keys(), change.how)
             if settings == change.settings or settings or change.edits or change.called_before:
-                kept.append(dataclasses.replace(change, how=how, settings=settings))
+                needed.append(dataclasses.replace(change, how=how, settings=settings))
             else:
                 dropped.append(dataclasses.replace(change, state="refuted", reason=NOT_NEEDED))
-        return kept, dropped, next(iter(needless.values()), seen)
+        return needed, dropped, next(iter(needless.values()), seen)
 
     def _needless(
         self, seen: Observation, every: tuple[str, ...], sets: Sequence[tuple[str, ...]]
@@ -719,7 +734,7 @@ class Work:
         """Return the settings in those sets that can be left out, each with the run without its set."""
         if not sets:
             return {}
-        self.tell(f"tried without settings: {counted(sets, 'trial')}")
+        self.announce(f"tried without settings: {counted(sets, 'trial')}")
         variants = [
             (f"without {', '.join(some)}", self.files.now, tuple(name for name in every if name not in some))
             for some in sets
@@ -733,16 +748,16 @@ class Work:
         }
 
     def _does_as_much(self, seen: Observation, trial: Trial) -> bool:
-        """Whether a trial shows no less than a run with more settings."""
+        """Return True if a trial shows no less than a run with more settings."""
         loses = trial.not_lasting or (trial.holding_back and not self.wanted.unsafe)
         more = compiled_again(trial.observation) > compiled_again(seen)
-        return not loses and not more and spoiled(seen, trial) is None
+        return not loses and not more and why_spoiled(seen, trial) is None
 
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
-        """Puts variants to the proof; what each takes away."""
-        asked: list[Variant] = []
+        """Try variants; return the answer, and what each removes."""
+        requested: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
         constants: dict[float | str, None] = {}
@@ -765,11 +780,11 @@ class Work:
                 )
             )
             constants |= dict.fromkeys(constant for each in differs for constant in each.constants)
-            questions = tuple(span for each in differs for span in each.asked)
+            questions = tuple(span for each in differs for span in each.conditions)
             written = tuple(span for each in differs for span in each.written)
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
-            asked.append(
+            requested.append(
                 Variant(
                     name,
                     tuple(sources.items()),
@@ -783,7 +798,7 @@ class Work:
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(
-            tuple(asked), tuple(functions), every_test, every_statement, constants=tuple(constants)
+            tuple(requested), tuple(functions), every_test, every_statement, constants=tuple(constants)
         )
         return self.prove(request), request, gone
 
@@ -799,7 +814,7 @@ class Work:
         request: ProofRequest,
         gone: _Gone,
     ) -> FixChange:
-        """The change with what its trial says; `before` is the run of what it was made to."""
+        """Return the change with the result of its trial; `before` is the run without it."""
         change = candidate.change
         lines = {
             shown: LineMap(self.files.text(path), candidate.sources[path])
@@ -826,7 +841,7 @@ class Work:
     def _not_run(
         self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]
     ) -> str | None:
-        """Which statement no call ran that the change takes away or writes, or what else no call shows, in one line."""
+        """Return which removed or new statement no call ran, or which other change no call shows, in one line."""
         taken = {
             side.test
             for side in result.sides
@@ -868,7 +883,7 @@ class Work:
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:
-        """A change that was tried for whatever it cures, put to the first break that it does."""
+        """Assign a change that was tried for any break to the first break that it fixes."""
         left = {(site.path, site.line) for site in after.break_sites}
         for site in before.break_sites:
             path = self.files.path(site.path)
@@ -883,7 +898,7 @@ class Work:
         return display_path(path, str(self.root))
 
     def _counts(self, change: FixChange, asserts: bool = False) -> bool:
-        """Whether a change is to be proposed, as far as it was shown to hold; with `asserts` compiled code may raise
+        """Return True if a change should be proposed, given its proof; with `asserts` compiled code may raise
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
         is_limited = change.condition is not None and not (

@@ -1,8 +1,8 @@
-"""Render reports, one format a file: each has `render(Report, **options) -> str` and uses only the schema.
+"""Render reports, one format for each file: each has `render(Report, **options) -> str` and uses only the schema.
 
-The libraries of a format (rich, jinja2) are imported when that format is used. The page is computed in `page`,
-`code`, `picture`, `sides` and `editor`, and laid out by the templates; `frame.html.jinja` surrounds all pages. `text`
-is `brief_text`, or `long_text` with `-v`. `places` shows lines of notebooks by cell.
+The libraries of a format (rich, jinja2) are imported when that format is used. The page is computed in `page`, `code`,
+`picture`, `sides` and `editor`, and laid out by the templates; `frame.html.jinja` surrounds all pages. `text` is
+`brief_text`, or `long_text` with `-v`. `places` shows lines of notebooks by cell.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 COMPARED: Mapping[str, str] = MappingProxyType(
     {"text": "compared_text", "json": "json_", "markdown": "compared_markdown", "html": "compared_html"}
 )
-"""The same for two reports held against each other."""
+"""The same for comparisons of two reports."""
 
 
 def render_comparison(comparison: Comparison, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
-    """`comparison` in one of `COMPARED`; `options` are that format's own keyword arguments.
+    """Render `comparison` in one of `COMPARED`; `options` are keyword arguments of the format.
 
-    Raises TcreadyError for a format that does not exist.
+    Raises TcreadyError for an unknown format.
     """
     if format not in COMPARED:
         raise TcreadyError(
@@ -56,15 +56,16 @@ def render_comparison(comparison: Comparison, format: str, **options: Any) -> st
     return cast("Callable[..., str]", module.render)(comparison, **options)
 
 
-def editor_address(asked: str) -> str:
-    """The address at which an editor opens a line; raises TcreadyError if none is known by that name."""
+def editor_address(editor: str) -> str:
+    """Return the address with which an editor opens a line. Raises TcreadyError for an unknown name."""
     from tcready.reports.editor import template_of
 
-    return template_of(asked)
+    return template_of(editor)
 
 
 def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name
-    """Proposed changes, or the proof of one patch, as `text` or `json`. Raises TcreadyError for another format."""
+    """Render proposed changes, or the verification of one patch, as `text` or `json`. Raises TcreadyError for
+    another format."""
     from tcready.reports import fixes
     from tcready.schema.proof import FixChange
 
@@ -76,21 +77,22 @@ def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa:
 
 
 def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
-    """The report of each model of a sweep, with the name of the file that the page of all models looks for."""
+    """Return the report of each model of a sweep, with the file name that the page of all models links to."""
     from tcready.reports import sweep_html
 
     return sweep_html.pages(report)
 
 
 def render_summary(report: Report) -> str:
-    """A short piece of HTML that a notebook shows: the verdict, what was found, coverage and plan."""
+    """Render a short piece of HTML for a notebook: the verdict, findings, coverage and plan."""
     from tcready.reports import summary
 
     return summary.render(report)
 
 
 def render_finding(report: Report, finding: Finding, **options: Any) -> str:
-    """All that `report` tells of one of its findings, as text for a terminal; `options` are `color` and `width`."""
+    """Render everything that `report` contains about one of its findings, as text for a terminal; `options` are
+    `color` and `width`."""
     from tcready.reports import places, text
 
     shown = places.by_cell(report)
@@ -98,9 +100,9 @@ def render_finding(report: Report, finding: Finding, **options: Any) -> str:
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
-    """`report` in one of `FORMATS`; `options` are that format's own keyword arguments.
+    """Render `report` in one of `FORMATS`; `options` are keyword arguments of the format.
 
-    Raises TcreadyError for a format that does not exist.
+    Raises TcreadyError for an unknown format.
     """
     if format not in FORMATS:
         raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")

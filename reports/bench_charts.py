@@ -1,4 +1,5 @@
-"""The drawings of a bench: distribution of calls, break-even, phases of a cold start, and a soak."""
+"""The charts of a bench: distributions of calls, break-even of compiling, phases of cold starts, the course of a
+soak."""
 
 from __future__ import annotations
 
@@ -37,22 +38,22 @@ from tcready.schema.bench import Bench, BenchCase, Figure, Soak, SoakPoint
 from tcready.schema.words import EAGER
 
 KINDS = 6
-"""Colours that the style tells apart; the first is eager's."""
+"""Number of colors in the style; the first is eager's."""
 _ROOM_FOR_AN_INTERVAL = 130.0
 _TAIL = 4.0
-"""Times its middle that the slow calls of an arm are drawn."""
+"""Slow calls of an arm are drawn up to this multiple of its median."""
 _LEAST_RANGE = 0.05
-"""Of a value: a smaller change over a soak is not drawn as if it were large."""
+"""Minimum range of an axis relative to the value, so that small changes over a soak do not look large."""
 
 
 def case_charts(case: BenchCase) -> tuple[Chart, ...]:
-    """Of one case: every block of every arm, single calls, and the time of n calls."""
+    """Return the charts of one case: every block of every arm, single calls, and the time of n calls."""
     found = (_distribution(case), _single_calls(case), _break_even(case))
     return tuple(chart for chart in found if chart is not None)
 
 
 def charts(bench: Bench) -> tuple[Chart, ...]:
-    """Of all cases together: cold starts, and the soak."""
+    """Return the charts of all cases together: cold starts, and the soak."""
     soak = _soak(bench.soak) if bench.soak is not None else ()
     return tuple(chart for chart in (_cold_starts(bench), *soak) if chart is not None)
 
@@ -62,7 +63,7 @@ def _finite(figure: Figure | None) -> TypeGuard[Figure]:
 
 
 def _kinds(case: BenchCase) -> Mapping[str, str]:
-    """The colour of each arm."""
+    """Return the color of each arm."""
     others = (arm.arm for arm in case.arms if arm.arm != EAGER)
     return {EAGER: "s0"} | {arm: f"s{1 + at % (KINDS - 1)}" for at, arm in enumerate(others)}
 
@@ -71,7 +72,8 @@ def _kinds(case: BenchCase) -> Mapping[str, str]:
 
 
 def _distribution(case: BenchCase) -> Chart | None:
-    """A row for each process of each arm: a dot a block, a bar over the middle half, a line at the median."""
+    """Draw a row for each process of each arm: a dot for each block, a bar over the middle half, a line at the
+    median."""
     values = [value for arm in case.arms for blocks in arm.blocks for value in blocks if math.isfinite(value)]
     if not values:
         return None
@@ -123,9 +125,9 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _single_calls(case: BenchCase) -> Chart | None:
-    """What share of the calls took no longer than so much, a line for each arm.
+    """Draw the cumulative distribution of call times, a line for each arm.
 
-    The axis ends behind 95 % of them, but not far behind the middle: a few slow calls would hide all others.
+    The axis ends after 95 % of them, but not far beyond the median: a few slow calls would hide all others.
     """
     shown = [
         arm for arm in case.arms if len(arm.single_calls) > 1 and all(map(math.isfinite, arm.single_calls))
@@ -179,7 +181,7 @@ class _Start:
 
     name: str
     start: float
-    """Seconds before its calls take no longer than warm ones."""
+    """Seconds until its calls take no longer than warm ones."""
     call: float
     kind: str
     pays: str = UNKNOWN
@@ -195,7 +197,7 @@ class _Start:
 
 
 def _starts(case: BenchCase) -> Iterator[_Start]:
-    """Eager first."""
+    """Return the starts, eager first."""
     kinds = _kinds(case)
     for arm in sorted(case.arms, key=lambda arm: arm.arm != EAGER):
         kind, cold, warm = kinds[arm.arm], arm.cold_seconds, arm.cold_warm_cache_seconds
@@ -211,7 +213,7 @@ def _starts(case: BenchCase) -> Iterator[_Start]:
 
 
 def _break_even(case: BenchCase) -> Chart | None:
-    """What n calls take from the start, each arm a line, and where it crosses eager's."""
+    """Draw the time of n calls including the start, a line for each arm, and where it crosses eager's."""
     shown = tuple(_starts(case))
     if len(shown) < 2 or shown[0].name != EAGER or shown[0].call <= 0:
         return None
@@ -254,7 +256,7 @@ def _break_even(case: BenchCase) -> Chart | None:
 
 
 def _inside(calls: Scale, total: Scale, one: _Start) -> tuple[tuple[float, float], ...]:
-    """The part of a line that the plot holds."""
+    """Return the part of a line inside the plot."""
     last = min(calls.high, (total.high - one.start) / one.call) if one.call > 0 else calls.high
     return (calls.at(0.0), total.at(one.start)), (calls.at(last), total.at(one.start + one.call * last))
 
@@ -270,7 +272,8 @@ class _Cold:
 
 
 def _cold_starts(bench: Bench) -> Chart | None:
-    """A bar a start, parted where its phases are known; one that is the same in several cases is drawn once."""
+    """Draw a bar for each start, divided if its phases are known; one that is the same in several cases is drawn
+    once."""
     starts = tuple(dict.fromkeys(one for case in bench.cases for one in _cold(case)))
     if not starts:
         return None
@@ -335,7 +338,7 @@ _Series = tuple[str, Callable[[SoakPoint], float | None]]
 
 
 def _soak(soak: Soak) -> tuple[Chart | None, ...]:
-    """Its calls, with the numbers of all points, and its memory."""
+    """Draw its calls, with the numbers of all points, and its memory."""
     calls: tuple[_Series, ...] = (("p50", attrgetter("p50")), ("p99", attrgetter("p99")))
     resident: tuple[_Series, ...] = (("resident memory", attrgetter("resident_bytes")),)
     device: tuple[_Series, ...] = (("device memory", attrgetter("device_bytes")),)
@@ -403,7 +406,7 @@ def _over_time(
 
 
 def _unbroken(points: Sequence[tuple[float, float | None]]) -> Iterator[list[tuple[float, float]]]:
-    """Runs of points that were measured."""
+    """Yield runs of points that were measured."""
     run: list[tuple[float, float]] = []
     for seconds, value in points:
         if value is not None and math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The values that the HTML page shows of a bench. The template only lays them out."""
+"""The values for a bench on the HTML page: the template only lays them out."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class CaseView:
     tables: tuple[tuple[str, Table], ...]
     """Each with its caption."""
     notes: tuple[tuple[str, str], ...]
-    """An arm, and what stands in none of its columns."""
+    """Notes on an arm that are in none of its columns."""
     charts: tuple[Chart, ...]
     noise: str = ""
-    """How eager compares with itself in it, if that is told by case."""
+    """Eager compared with itself in this case, if it is given by case."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class BenchView:
     charts: tuple[Chart, ...]
     facts: tuple[tuple[str, str], ...]
     checklist: tuple[tuple[CheckItem, str], ...]
-    """Each box with its state in words."""
+    """Each item with its state in words."""
     arms: tuple[tuple[str, str], ...]
     """The code of each arm that has some."""
 

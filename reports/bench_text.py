@@ -1,4 +1,4 @@
-"""Render a bench for a terminal: the verdict with its reason, the code to paste, and a table for each case."""
+"""A bench for a terminal: the verdict with its reason, what to paste, a table for each case, and further facts."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 ALWAYS = (VERDICT, CALL, SPEEDUP)
 IN_BRIEF = (*ALWAYS, PARITY, LAUNCHES, STEADY)
 MANY_CELLS = 24
-"""A longer name of an arm has a line of its own."""
+"""A longer name of an arm has its own line."""
 ARM_STYLE = {"real_gain": "green", "likely_gain": "green", "regression": "red", "failed": "red"}
 BENCH_STYLE = {"real gain": "bold green", "regression": "bold red", "failed": "bold red"}
-"""By the answer in words."""
+"""Styles by the answer in words."""
 _CHECK_SIGN: dict[CheckState, str] = {
     "pass": STAGE_SIGN["pass"],
     "fail": STAGE_SIGN["fail"],
@@ -65,7 +65,7 @@ _ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^ ])+""")
 
 @dataclass(frozen=True)
 class Line:
-    """One line to write: `body` is wrapped beside `lead`, unless it is `whole`."""
+    """One line: `body` is wrapped beside `lead`, unless it is `whole`."""
 
     lead: str
     body: str
@@ -75,7 +75,7 @@ class Line:
 
 
 def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
-    """What a report `width` columns wide says of the bench of a target; `about` names that."""
+    """Yield the lines on the bench of a target in a report `width` columns wide; `about` is the target's name."""
     yield Line("  is it worth compiling ", about, "dim", "bold")
     yield Line("    ", f"{answer(bench)}: {bench.reason}", BENCH_STYLE.get(answer(bench), "bold"))
     for what, code in ways(bench):
@@ -121,8 +121,8 @@ def _command_parts(command: str, width: int) -> list[str]:
 
 
 def brief(bench: Bench, width: int) -> Iterator[Line]:
-    """The same in a few lines, below a headline that has the verdict: a table for each case, what failed, and one command
-    for what was not measured."""
+    """Yield the same in a few lines, below a headline that has the verdict: a table for each case, what failed, and
+    one command for what was not measured."""
     whole = summary(bench)
     for case in bench.cases if whole is None else (whole,):
         yield Line("  ", case_title(case), "bold")
@@ -149,7 +149,7 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
 
 
 def _missing(item: CheckItem, bench: Bench) -> str:
-    """How an item that was not measured is named in one line; empty if more time would not measure it."""
+    """Return the name of an item that was not measured, in one line; empty if more time would not measure it."""
     if item.item == GENERATION_ITEM and len(bench.cases) < 2:
         return ""
     agrees = any(arm.parity for case in bench.cases[-1:] for arm in case.arms)
@@ -157,7 +157,8 @@ def _missing(item: CheckItem, bench: Bench) -> str:
 
 
 def _in_one_table(case: BenchCase, width: int) -> Sequence[Column]:
-    """As many columns as fit side by side: those to the right make way first, but for the verdict, time and speedup."""
+    """Return as many columns as fit side by side: the rightmost ones are dropped first, except verdict, time and
+    speedup."""
     columns = list(with_throughput(case, IN_BRIEF))
     while len(columns) > len(ALWAYS):
         _, widths, room = _layout(table(case, columns), width)
@@ -168,8 +169,8 @@ def _in_one_table(case: BenchCase, width: int) -> Sequence[Column]:
 
 
 def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequence[Column]:
-    """The columns with the throughput of the case, in no more lines than without it: percentiles make way if there is no
-    room."""
+    """Return the columns with the throughput of the case, in no more lines than without it: percentiles are dropped
+    if there is no room."""
 
     def count_parts(shown: Sequence[Column]) -> int:
         _, widths, room = _layout(table(case, shown), width)
@@ -184,7 +185,7 @@ def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequenc
 
 
 def _layout(shown: Table, width: int) -> tuple[int, list[int], int]:
-    """The cells of the names of arms, of each column, and the room for all columns together."""
+    """Return the cells of the names of arms, of each column, and the room for all columns together."""
     names = [cell_len(visible(row.arm)) for row in shown.rows]
     name_wide = max((wide for wide in names if wide <= MANY_CELLS), default=0)
     widths = [
@@ -195,7 +196,7 @@ def _layout(shown: Table, width: int) -> tuple[int, list[int], int]:
 
 
 def _table(shown: Table, width: int) -> Iterator[Line]:
-    """The table, parted into as many beneath each other as the width asks for, each with the arms at its left."""
+    """Return the table, split into several below each other if it is too wide, each with the arms on the left."""
     names = [visible(row.arm) for row in shown.rows]
     name_wide, widths, room = _layout(shown, width)
     for part in _parts(widths, room):
@@ -216,7 +217,7 @@ def _table(shown: Table, width: int) -> Iterator[Line]:
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[range]:
-    """Neighbouring columns that fit into `room` together; one that does not fit alone stands alone."""
+    """Split columns into neighbours that fit into `room` together; one that is too wide is alone."""
     first, used = 0, 0
     for at, wide in enumerate(widths):
         if at > first and used + 2 + wide > room:

@@ -1,4 +1,4 @@
-"""What all readable formats of a bench share: units, words, and the columns of its tables.
+"""Texts on a bench that readable formats share: units, words, and the columns of its tables.
 
 Pure functions over `tcready.schema`; no markup and no layout.
 """
@@ -57,16 +57,16 @@ CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
     {"pass": "pass", "fail": "fail", "not_measured": "not measured"}
 )
 REST = "the rest"
-"""Of a cold start: what no phase accounts for."""
+"""The part of a cold start that no phase accounts for."""
 MANY_CASES = 4
 LONGEST_UNIT = 30
-"""Characters of a unit in a heading; a worker accepts no longer one, but a file may hold any text."""
+"""Maximum characters of a unit in a heading; a worker accepts no longer one, but a file may contain any text."""
 _FAR = 10.0
-"""How many times as large as a median, or as small, a bound may be to be told in its unit."""
+"""The ratio of a bound to the median above which it gets its own unit."""
 _FAR_APART = 100.0
-"""How many times its lower bound the upper one may be: beyond it the bounds tell nobody anything."""
+"""The ratio of upper to lower bound above which the bounds are not informative."""
 REPEAT = "repeat it"
-"""The label of the command that makes the bench again."""
+"""The label of the command that repeats the bench."""
 _LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", "triton", "python", "threads")
 
 
@@ -74,7 +74,7 @@ _LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", 
 
 
 def _places(value: float, figure: Figure) -> int:
-    """How many places `value` is told with: up to five digits if its interval is that narrow."""
+    """Return the number of decimal places for `value`: up to five digits if its interval is that narrow."""
     places, wide = decimals(value), figure.high - figure.low
     if not places and (not math.isfinite(value) or value == 0):
         return 0
@@ -84,7 +84,7 @@ def _places(value: float, figure: Figure) -> int:
 
 
 def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], str]) -> str:
-    """Bounds in the unit of the median; each with its own (`alone`) if they are too far from it to be read so."""
+    """Format bounds in the unit of the median; each in its own (`alone`) if they are too far from it."""
     scaled = replace(figure, median=figure.median / size, low=figure.low / size, high=figure.high / size)
     median = float(f"{scaled.median:.{DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
     if figure.low == figure.high:
@@ -100,18 +100,18 @@ def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], 
 
 
 def time_interval(figure: Figure) -> str:
-    """`1.92 ms (1.90\u20131.95)`; the median alone where there is no interval."""
+    """Format `1.92 ms (1.90\u20131.95)`; the median alone without an interval."""
     size, name = unit_of_time(figure.median) if figure.median else (1.0, "s")
     return _interval(figure, size, f" {name}", time_text)
 
 
 def ratio_interval(figure: Figure) -> str:
-    """`1.31x (1.29\u20131.33)`."""
+    """Format `1.31x (1.29\u20131.33)`."""
     return _interval(figure, 1.0, "x", lambda ratio: plain_number(round(ratio, DIGITS)))
 
 
 def calls_interval(figure: Figure) -> str:
-    """`1,230 (1,100\u20131,400)`: whole calls, three digits of them."""
+    """Format `1,230 (1,100\u20131,400)`: whole calls, with three digits."""
     median, low, high = map(_calls, (figure.median, figure.low, figure.high))
     return median if low == high else f"{median} ({low}\u2013{high})"
 
@@ -121,7 +121,7 @@ def _calls(count: float) -> str:
 
 
 def relative(now: float, before: float) -> str:
-    """`+12 %`, `-3.0 %`, `0 %`."""
+    """Format `+12 %`, `-3.0 %`, `0 %`."""
     value = 100 * (now / before - 1)
     if abs(value) < 0.05:
         return "0 %"
@@ -135,7 +135,7 @@ def relative(now: float, before: float) -> str:
 class Column:
     heading: str
     cell: Callable[[ArmBench, ArmBench | None], str]
-    """Given an arm and eager's, in the same case; `UNKNOWN` where nothing was measured."""
+    """Returns the text for an arm and eager's in the same case; `UNKNOWN` if nothing was measured."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Some columns of a case; those in which nothing was measured are left out, as are such arms."""
+    """Some columns of a case, without columns and arms that were not measured."""
 
     headings: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -164,7 +164,8 @@ def _bytes(now: int | None, eager: int | None) -> str:
 
 
 def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
-    """Calls until `cold` is won back. `never`: an arm that is sure to be no faster; `not sure`: one that may be."""
+    """Format the calls until `cold` is recovered. `never`: an arm that is surely no faster; `not sure`: one that may
+    be."""
     if calls is not None:
         return calls_interval(calls)
     if arm.arm == EAGER or cold is None or arm.speedup is None:
@@ -173,7 +174,7 @@ def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
 
 
 def _single(name: str) -> Callable[[ArmBench, ArmBench | None], str]:
-    """A quantile of single calls."""
+    """Return a quantile of single calls."""
     return lambda arm, _: _of(getattr(arm.seconds, name, None), time_text)
 
 
@@ -241,18 +242,18 @@ FOR_A_TERMINAL = (
     (COLD, WARM_CACHE, PAYS, PEAK, STEADY, LAUNCHES, BREAKS, RECOMPILES, PARITY),
 )
 IN_SHORT = (VERDICT, CALL, SPEEDUP, P99, COLD, PAYS, PEAK, PARITY)
-"""What a comment on a pull request has room for."""
+"""The columns in a comment on a pull request."""
 
 
 def table(case: BenchCase, columns: Sequence[Column]) -> Table:
-    """`columns` of a case, an arm a row, without columns and rows in which nothing was measured."""
+    """Return `columns` of a case, a row for each arm, without columns and rows in which nothing was measured."""
     eager = next((arm for arm in case.arms if arm.arm == EAGER), None)
     cells = [[column.cell(arm, _other(eager, arm)) for column in columns] for arm in case.arms]
-    kept = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
+    measured = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
     return Table(
-        tuple(columns[at].heading for at in kept),
+        tuple(columns[at].heading for at in measured),
         tuple(
-            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in kept))
+            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in measured))
             for arm, row in zip(case.arms, cells, strict=True)
             if any(cell != UNKNOWN for cell in row)
         ),
@@ -260,13 +261,13 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
 
 
 def case_title(case: BenchCase) -> str:
-    """`prefill, 25 % of the weight; tokens: 4 x 512 input_ids`: the unit is the one that tables show first."""
+    """Format `prefill, 25 % of the weight; tokens: 4 x 512 input_ids`: the unit is the one that tables show first."""
     weight = f", {percent(case.weight)} of the weight" if case.weight is not None else ""
     return case.case + weight + (f"; {case.items[0].label}" if case.items else "")
 
 
 def throughput_columns(case: BenchCase) -> tuple[Column, ...]:
-    """A column for each unit of a case, the main one first: `tokens/s`."""
+    """Return a column for each unit of a case, the main one first: `tokens/s`."""
 
     def column(unit: str) -> Column:
         def cell(arm: ArmBench, _: ArmBench | None) -> str:
@@ -279,7 +280,7 @@ def throughput_columns(case: BenchCase) -> tuple[Column, ...]:
 
 
 def with_throughput(case: BenchCase, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with the main throughput of the case beside the time of one call, where that is one of them."""
+    """Insert the main throughput of the case next to the time of one call, if that is one of the columns."""
     if CALL not in columns:
         return tuple(columns)
     at = columns.index(CALL) + 1
@@ -287,13 +288,13 @@ def with_throughput(case: BenchCase, columns: Sequence[Column]) -> tuple[Column,
 
 
 def columns_of_times(case: BenchCase) -> tuple[Column, ...]:
-    """The columns of a warm call, with every unit of the case. In training calls are steps."""
+    """Return the columns of a warm call, with every unit of the case. In training calls are steps."""
     calls = () if any(each.unit == "steps" for each in case.items) else (CALLS,)
     return (*TIMES, *calls, *throughput_columns(case))
 
 
 def summary(bench: Bench) -> BenchCase | None:
-    """The case that stands for all, if there are too many to tell each at length; else None."""
+    """Return the case that represents all, if there are too many to show each at length; else None."""
     if len(bench.cases) <= MANY_CASES:
         return None
     return bench.cases[-1]
@@ -303,19 +304,19 @@ def summary(bench: Bench) -> BenchCase | None:
 
 
 def answer(bench: Bench) -> str:
-    """The verdict in words: `failed` if no compiled arm is left, whatever its times were."""
+    """Return the verdict in words: `failed` if no compiled arm is left, whatever its times were."""
     return BENCH_WORD["failed" if bench.failed else bench.verdict]
 
 
 def noise_of(bench: Bench, case: BenchCase) -> str:
-    """How eager compares with itself in a case of several; empty if that is told of the whole bench."""
+    """Return how eager compares with itself in one of several cases; empty if that is shown for the whole bench."""
     if case.noise is None or case is bench.cases[-1]:
         return ""
     return noise_sentence(case.noise)
 
 
 def phases(arm: ArmBench) -> tuple[tuple[str, float], ...]:
-    """The parts of a cold start with their seconds, and what none of them accounts for."""
+    """Return the parts of a cold start with their seconds, and the unaccounted rest."""
     if not arm.cold_phases:
         return ()
     known = [(PHASE_WORD.get(name, name), seconds) for name, seconds in arm.cold_phases]
@@ -324,7 +325,8 @@ def phases(arm: ArmBench) -> tuple[tuple[str, float], ...]:
 
 
 def arm_notes(arm: ArmBench) -> Iterator[str]:
-    """What stands in no column of an arm: why the verdict, what differs, where a cold start went, how it warmed up."""
+    """Yield notes on an arm that are in no column: why the verdict, what differs, phases of a cold start, the
+    warm-up."""
     if arm.reason:
         yield arm.reason
     if arm.parity_detail:
@@ -337,7 +339,7 @@ def arm_notes(arm: ArmBench) -> Iterator[str]:
 
 
 def noise_sentence(noise: Noise) -> str:
-    """`1.002x (0.994-1.010), no gain; processes differ by 0.4 %`."""
+    """Format `1.002x (0.994-1.010), no gain; processes differ by 0.4 %`."""
     return (
         f"eager against itself {ratio_interval(noise.ratio)}, {BENCH_WORD[noise.verdict]}; "
         f"processes differ by {percent(noise.spread)}"
@@ -345,7 +347,7 @@ def noise_sentence(noise: Noise) -> str:
 
 
 def loader_sentence(loader: LoaderShare) -> str:
-    """`your pipeline waits 62 % of the time for data; compile can gain at most 1.2x`."""
+    """Format `your pipeline waits 62 % of the time for data; compile can gain at most 1.2x`."""
     whole = loader.loader_seconds + loader.copy_seconds + loader.model_seconds
     if whole <= 0:
         return f"{loader.loader}: nothing measured"
@@ -358,7 +360,7 @@ def loader_sentence(loader: LoaderShare) -> str:
 
 
 def soak_sentence(soak: Soak) -> str:
-    """What a long run of one arm showed, its state first."""
+    """Return the results of a long run of one arm, its state first."""
     facts = [f"{CHECK_WORD[soak.state]}: {soak.reason}" if soak.reason else CHECK_WORD[soak.state]]
     facts.append(f"{soak.arm} for {time_text(soak.seconds)}, {soak.calls:,} calls")
     facts.append(number(soak.recompiles, "recompile"))
@@ -372,7 +374,7 @@ def soak_sentence(soak: Soak) -> str:
 
 
 def stack_in_short(bench: Bench) -> str:
-    """`torch 2.13.0, gpu NVIDIA H100, ...`: what decides most; all of it where nothing of that is known."""
+    """Format `torch 2.13.0, gpu NVIDIA H100, ...`: the most important entries; all if none of those are known."""
     known = dict(bench.stack)
     shown = [name for name in _LOOKED_AT_FIRST if name in known] or list(known)[: len(_LOOKED_AT_FIRST)]
     more = len(known) - len(shown)
@@ -380,7 +382,7 @@ def stack_in_short(bench: Bench) -> str:
 
 
 def made_sentence(bench: Bench) -> str:
-    """`15 processes in 4.2 min`; empty if that is not known."""
+    """Format `15 processes in 4.2 min`; empty if unknown."""
     if not bench.processes:
         return ""
     took = f" in {time_text(bench.seconds)}" if bench.seconds else ""
@@ -388,7 +390,7 @@ def made_sentence(bench: Bench) -> str:
 
 
 def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...]], ...]:
-    """The notes on the arms of each case, without those that an earlier case has of the arm already."""
+    """Return the notes on the arms of each case, without those that an earlier case has for the arm already."""
     listed: set[tuple[str, str]] = set()
     found = []
     for case in bench.cases:
@@ -399,7 +401,7 @@ def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...
 
 
 def facts(bench: Bench) -> Iterator[tuple[str, str]]:
-    """What is told beside the tables, each with a label."""
+    """Yield the facts next to the tables, each with a label."""
     if bench.recommended == EAGER:
         yield "take", "eager: leave it as it is"
     for note in bench.notes:
@@ -431,7 +433,7 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
 
 
 def remedy_sentence(remedy: Remedy) -> str:
-    """What a remedy brings, and what it risks."""
+    """Return the gain of a remedy, and its risk."""
     if remedy.speedup is None:
         return f"{remedy.name}: {remedy.error or 'it was not timed'}"
     against = ""
@@ -442,7 +444,7 @@ def remedy_sentence(remedy: Remedy) -> str:
 
 
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:
-    """Code with what it does: what sets the recommended arm, and the way back."""
+    """Yield code with its purpose: what selects the recommended arm, and the rollback."""
     if bench.code:
         yield f"recommended arm: {bench.recommended}" if bench.recommended else "recommended", bench.code
     if bench.rollback:
@@ -450,5 +452,5 @@ def ways(bench: Bench) -> Iterator[tuple[str, str]]:
 
 
 def sentences(texts: Iterable[str]) -> str:
-    """Each with a capital and a full stop."""
+    """Join texts, each with a capital and a full stop."""
     return " ".join(f"{sentence(text)}." for text in texts)

@@ -1,4 +1,4 @@
-"""The short text report: verdict and first steps, then one or two lines for each finding."""
+"""The short report: verdict and next steps, then a line or two for each finding."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from tcready.schema.words import in_words, lines_of
 
 SHOWN_REGIONS = 4
 SHOWN_PLACES = 6
-"""Lines of findings in installed packages, of skipped files and of warnings, each."""
+"""Maximum lines of findings in installed packages, of skipped files and of warnings, each."""
 MANY_CELLS = 32
-"""A longer name of a region moves what is said of it."""
+"""A longer name of a region moves its text to the next line."""
 SHOWN_FRAMES = 4
-"""Functions of the trace of a job whose times are shown."""
+"""Maximum number of functions of a job's trace that are shown with their times."""
 SHOWN_RANKS = 8
-"""Processes that share a model, and parts that DDPOptimizer made, each."""
+"""Maximum number of processes that share a model, and of parts that DDPOptimizer made."""
 SHOWN_SERVED = 6
-"""Classes, operators and findings of a serving engine, each."""
+"""Maximum number of classes, of operators and of findings of a serving engine."""
 SHOWN_CODE = 6
-"""Lines to paste that are shown of one step."""
+"""Maximum number of lines to paste for one step."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is shown beside the verdicts and a line a finding."""
+    """What is shown in addition to verdicts and a line for each finding."""
 
     code: bool
-    """Each finding's line of source."""
+    """Show each finding's line of source."""
     details: bool
-    """Of each run: the tables of what was asked for, and the regions."""
+    """Show the tables of requested studies and the regions of each run."""
     findings: int | None = None
-    """How many findings are shown one by one, at most."""
+    """Maximum number of findings that are shown one by one."""
 
     @property
     def is_short(self) -> bool:
-        """Whether stages and findings in installed packages are left out."""
+        """Return True if stages and findings in installed packages are left out."""
         return self.findings is not None
 
 
@@ -77,11 +77,11 @@ LAYOUTS = (
     Layout(code=False, details=False, findings=5),
     Layout(code=False, details=False, findings=0),
 )
-"""The fullest first."""
+"""The most complete first."""
 
 
 class BriefText(LongText):
-    """Writes one report, line by line, as short as it can be told."""
+    """Writes one report, line by line, as short as possible."""
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class BriefText(LongText):
         super().__init__(write, width, report, third_party, of_a_result=of_a_result)
         self.of_a_result = of_a_result
         self.stored = f" {shlex.quote(stored)}" if stored is not None else ""
-        """What `tcready explain` is told of where the report is."""
+        """The arguments with which `tcready explain` finds the report."""
         self.layout = layout
         self.parted = True
-        """Whether nothing was written since the last empty line."""
+        """Nothing was written since the last empty line."""
 
     def line(self, *parts: str | tuple[str, str]) -> None:
-        """As in the long form; of several empty lines the first."""
+        """Write a line as in the long form, but only the first of several empty lines."""
         if parts or not self.parted:
             super().line(*parts)
         self.parted = not parts
@@ -156,11 +156,11 @@ class BriefText(LongText):
     # The verdicts, and what to do first
 
     def reason(self, target: TargetReport) -> str:
-        """In fewer words than in the long form."""
+        """Return the reason in fewer words than in the long form."""
         return verdict_words(target) or verdict_sentence(target)
 
     def step(self, lead: str, step: Step) -> None:
-        """With no more than a few of its lines."""
+        """Write a step with no more than a few of its lines."""
         code = lines_of(step.code) if step.code else []
         super().step(lead, replace(step, code="\n".join(code[:SHOWN_CODE])))
         if len(code) > SHOWN_CODE:
@@ -192,7 +192,7 @@ class BriefText(LongText):
     # What a run showed
 
     def bench(self, target: TargetReport) -> None:
-        """The headline has the verdict, and the first step the lines to paste."""
+        """Write the bench. The headline has the verdict, and the first step the lines to paste."""
         bench = target.observation.bench
         if bench is not None:
             from tcready.reports import bench_text
@@ -229,8 +229,8 @@ class BriefText(LongText):
         self.regions(target)
 
     def stages(self, target: TargetReport) -> None:
-        """Those that passed and those that did not run in a line each; of one that failed what it says. After a bench,
-        the stages that did not run are left to the long form: its own lines say what it lacks."""
+        """Write passed stages and those that did not run in a line each; failed ones with their message. After a
+        bench, the stages that did not run are left to the long form: the bench says itself what it lacks."""
         stages = ladder(target)
         words_of = (
             {"pass": ""} if target.observation.bench is not None else {"pass": "", "not_run": "not run: "}
@@ -248,7 +248,7 @@ class BriefText(LongText):
                 self.wrapped(lead, (stage.detail or "failed") + took, lead_style=STAGE_STYLE["fail"])
 
     def regions(self, target: TargetReport) -> None:
-        """Parts of the model that can be compiled, a line each, and how to see more."""
+        """Write parts of the model that can be compiled, a line each, and how to see more."""
         modules = [region for region in target.regions if region.kind != "lines" and region.name]
         if not modules:
             return
@@ -271,7 +271,7 @@ class BriefText(LongText):
 
 
 def _known(finding: Finding) -> str:
-    """How it is known, and in which types alone it is met."""
+    """Describe how a finding is known, and the types to which it is limited."""
     status = finding.status.replace("_", " ")
     return (
         f"{status} in {in_words(finding.dtypes)} only" if finding.dtypes and status == "predicted" else status

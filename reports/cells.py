@@ -1,10 +1,10 @@
-"""Compute the width of text in terminal columns. rich is loaded only for letters that may be two columns wide."""
+"""Terminal width of text, as rich computes it. Rich is imported only if a character may be two columns wide."""
 
 from __future__ import annotations
 
 
 def cell_len(text: str) -> int:
-    """The columns that text takes; of control characters, as many as rich gives them."""
+    """Return the number of columns of text; for control characters, as rich counts them."""
     if text.isascii() and text.isprintable():
         return len(text)
     from rich.cells import cell_len as measured
@@ -13,7 +13,7 @@ def cell_len(text: str) -> int:
 
 
 def chop_cells(text: str, width: int) -> list[str]:
-    """Text in pieces of at most so many columns."""
+    """Split text into pieces of at most this many columns."""
     from rich.cells import chop_cells as chopped
 
     return chopped(text, width)

@@ -1,4 +1,4 @@
-"""Split source text into pieces that a page can colour and mark: lines, and the tokens of each line."""
+"""Source text in pieces that a page can color and mark: lines, and the kind of each word."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from tcready.schema.words import lines_of
 
 LONG_LINE = 400
-"""Characters of one source line that are shown; a snippet keeps those around its span."""
+"""Maximum characters of a source line that are shown; a snippet keeps those around its span."""
 CONTEXT_LINES = 2
 SPAN_LINES = 8
-"""Lines of one span that a snippet shows."""
+"""Maximum lines of one span that a snippet shows."""
 
 
 @dataclass(frozen=True)
 class Piece:
     kind: str
-    """One letter: `k`eyword, `s`tring, `c`omment, nu`m`ber, `d`efined name; empty for what is not coloured."""
+    """One letter: `k`eyword, `s`tring, `c`omment, nu`m`ber, `d`efined name; empty for uncolored text."""
     text: str
 
 
@@ -37,15 +37,15 @@ class SnippetLine:
 
 
 def plain(text: str) -> list[Line]:
-    """The lines of a source as Python counts them, without an empty piece behind the last line's end."""
+    """Return the lines of a source as Python counts them, without an empty piece after the last line's end."""
     lines = lines_of(text)
     if lines and not lines[-1]:
         lines.pop()
     return [(Piece("", line),) for line in lines]
 
 
-def coloured(text: str) -> list[Line]:
-    """The same lines with their words told apart by pygments; plain if it does not see the same lines."""
+def tokenize_lines(text: str) -> list[Line]:
+    """Return the same lines with the kinds of words from pygments; plain if it does not see the same lines."""
     from pygments.lexers.python import PythonLexer
     from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
@@ -76,7 +76,7 @@ def coloured(text: str) -> list[Line]:
 
 
 def _add(line: list[Piece], kind: str, text: str) -> None:
-    """Appends to `line`; blanks take the kind of what stands before them, and neighbours of one kind are one piece."""
+    """Append to `line`; blanks take the kind of the piece before them, and neighbours of one kind are merged."""
     if not text:
         return
     if line and (line[-1].kind == kind or text.isspace()):
@@ -86,7 +86,7 @@ def _add(line: list[Piece], kind: str, text: str) -> None:
 
 
 def snippet(lines: Sequence[Line], first: tuple[int, int], last: tuple[int, int]) -> tuple[SnippetLine, ...]:
-    """The lines around a span from `first` to `last`, both (line, column), the end column one past it."""
+    """Return the lines around a span from `first` to `last`, both (line, column), the end column one past it."""
     if not 1 <= first[0] <= len(lines):
         return ()
     top = max(first[0] - CONTEXT_LINES, 1)
@@ -96,7 +96,7 @@ def snippet(lines: Sequence[Line], first: tuple[int, int], last: tuple[int, int]
 
 def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, int]) -> SnippetLine:
     if not first[0] <= number <= last[0]:
-        return SnippetLine(number, shortened(line, LONG_LINE), (), (), False)
+        return SnippetLine(number, shorten(line, LONG_LINE), (), (), False)
     text = _text(line)
     begin = first[1] - 1 if number == first[0] else len(text) - len(text.lstrip())
     end = last[1] - 1 if number == last[0] else len(text)
@@ -109,19 +109,19 @@ def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, in
     return SnippetLine(
         number,
         before,
-        shortened(part(line, begin, end), LONG_LINE),
-        shortened(after, LONG_LINE // 2),
+        shorten(part(line, begin, end), LONG_LINE),
+        shorten(after, LONG_LINE // 2),
         True,
     )
 
 
-def shortened(line: Line, room: int) -> Line:
-    """At most `room` characters of it, and an ellipsis for the rest."""
+def shorten(line: Line, room: int) -> Line:
+    """Return at most `room` characters of it, with an ellipsis if it is longer."""
     return line if length(line) <= room else (*part(line, 0, room), Piece("", "…"))
 
 
 def part(line: Line, begin: int, end: int) -> Line:
-    """The characters from `begin` up to `end`, counted from 0."""
+    """Return the characters from `begin` up to `end`, counted from 0."""
     found, at = [], 0
     for piece in line:
         text = piece.text[max(begin - at, 0) : max(end - at, 0)]

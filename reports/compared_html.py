@@ -1,4 +1,4 @@
-"""Render the comparison of two reports as one self-contained page."""
+"""A comparison of two reports as one self-contained page, in the style of a report's page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcready.schema.words import FindingKind
 
 @dataclass(frozen=True)
 class Group:
-    """Findings that fared alike."""
+    """Findings with the same change."""
 
     anchor: str
     title: str
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True)
 class ComparedPage(WithoutSource):
-    """What the page shows."""
+    """The content of the page."""
 
     comparison: Comparison
     counts: tuple[tuple[FindingKind, int], ...]
@@ -45,7 +45,7 @@ class ComparedPage(WithoutSource):
         return tuple(target for target in self.comparison.targets if target.bench is not None)
 
     def uncompared(self, target: TargetChange) -> bool:
-        """Whether a target is in both reports, and was not run in both."""
+        """Return True if a target is in both reports, and was not run in both."""
         judged = {target.before, target.after} - {"unknown"}
         return bool(target.before and target.after and judged and not target.ran)
 
@@ -54,7 +54,7 @@ KINDS: tuple[FindingKind, ...] = ("new", "fixed", "moved", "unchanged", "not_com
 
 
 def render(comparison: Comparison, editor: str = "none", root: Path | None = None) -> str:
-    """The page, with a trailing newline. `editor` and `root` are those of a report's page."""
+    """Return the page, with a trailing newline. `editor` and `root` are those of a report's page."""
     opens = editor_of(editor, root, paths_in(comparison))
     shown = without_absolute_paths(
         dataclasses.replace(
@@ -114,7 +114,7 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
 
 
 def _status(change: FindingChange) -> str:
-    """The status, with the one before if it is another."""
+    """Return the status, with the previous one if it differs."""
     now = view.STATUS_WORD[change.finding.status]
     if change.kind in ("new", "fixed", "not_compared") or change.before_status in (
         None,

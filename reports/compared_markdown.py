@@ -1,4 +1,4 @@
-"""Render the comparison of two reports as Markdown, for a comment on a pull request."""
+"""A comparison of two reports, as Markdown for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcready.reports.compared_text import (
     BENCH_STATE,
     bench_verdict,
     by_how_much,
-    counted,
+    count_changes,
     verdict,
     what,
     where,
@@ -20,14 +20,15 @@ from tcready.schema.comparison import BenchChange, Comparison
 
 
 def render(comparison: Comparison) -> str:
-    """The comment: what is new and what is fixed in a table each, and a line for each target."""
+    """Return the comment: tables of new and of fixed findings, and a line for each target."""
     return "\n".join(_lines(comparison)) + "\n"
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield "### tcready: what changed"
     yield ""
-    yield f"{code(file_name(comparison.before))} → {code(file_name(comparison.after))}: {plain(counted(comparison))}."
+    names = f"{code(file_name(comparison.before))} → {code(file_name(comparison.after))}"
+    yield f"{names}: {plain(count_changes(comparison))}."
     for kind, title in (("new", "New"), ("fixed", "Fixed")):
         rows = [change for change in comparison.findings if change.kind == kind]
         if rows:
@@ -47,7 +48,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _bench(bench: BenchChange) -> Iterator[str]:
-    """Each arm in each case before and after, and what else differs."""
+    """Yield each arm in each case before and after, and other differences."""
     if bench.arms:
         yield from ("", "| case | arm | before | after | | |", "|---|---|---|---|---|---|")
     for found in bench.arms:

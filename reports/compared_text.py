@@ -1,4 +1,4 @@
-"""Render the comparison of two reports for a terminal: what is new, what is fixed, then each target."""
+"""A comparison of two reports for a terminal: new findings first, then fixed ones, then each target."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ BENCH_STATE: dict[BenchState, str] = {
 
 
 def render(comparison: Comparison) -> str:
-    """The comparison as plain text with a trailing newline. Findings that did not change are counted."""
+    """Return the comparison as plain text with a trailing newline. Unchanged findings are counted."""
     return "".join(f"{visible(line)}\n" for line in _lines(comparison))
 
 
-def counted(comparison: Comparison) -> str:
-    """`1 new, 2 fixed, 0 moved, 3 unchanged findings`."""
+def count_changes(comparison: Comparison) -> str:
+    """Format `1 new, 2 fixed, 0 moved, 3 unchanged findings`."""
     counts = Counter(change.kind for change in comparison.findings)
     rest = f", {counts['not_compared']} not compared" if counts["not_compared"] else ""
     return ", ".join(f"{counts[kind]} {kind}" for kind in ("new", "fixed", "moved", "unchanged")) + rest
 
 
 def what(change: FindingChange) -> str:
-    """`TCR101 error: message`, with the status if it is another one than before."""
+    """Format `TCR101 error: message`, with the status if it changed."""
     found = change.finding
     text = f"{code_of(found)} {found.level}: {found.message}"
     if change.kind in ("moved", "unchanged") and change.before_status not in (None, found.status):
@@ -51,7 +51,7 @@ def what(change: FindingChange) -> str:
 
 
 def where(change: FindingChange) -> str:
-    """`path:line`, and the line before if it moved."""
+    """Format `path:line`, and the previous line if it moved."""
     moved = f" (was {change.before_line})" if change.kind == "moved" else ""
     cell = change.finding.cell
     place = (
@@ -63,7 +63,7 @@ def where(change: FindingChange) -> str:
 
 
 def verdict(target: TargetChange) -> str:
-    """Verdict and share of operations in graphs, before and after."""
+    """Return verdict and share of operations in graphs, before and after."""
     was, now = (VERDICT_WORD[each] if each else "not in it" for each in (target.before, target.after))
     text = was if was == now else f"{was} -> {now}"
     shares = [
@@ -78,7 +78,7 @@ def verdict(target: TargetChange) -> str:
 
 
 def bench_verdict(bench: BenchChange) -> str:
-    """`real gain -> no gain`; why nothing is compared, if it is not."""
+    """Format `real gain -> no gain`; why nothing is compared, if it is not."""
     was, now = (BENCH_WORD[each] if each else "not measured" for each in (bench.before, bench.after))
     text = was if was == now else f"{was} -> {now}"
     if bench.machine:
@@ -88,14 +88,14 @@ def bench_verdict(bench: BenchChange) -> str:
 
 
 def by_how_much(found: ArmChange) -> str:
-    """`-11 %` of the time of a call; empty if that says nothing."""
+    """Format `-11 %` of the time of a call; empty if that is not informative."""
     if found.state == "not_comparable" or not found.before.median:
         return ""
     return relative(found.after.median, found.before.median)
 
 
 def _arm(found: ArmChange) -> str:
-    """`default in prefill: faster: 1.92 ms (1.90-1.95) -> 1.71 ms (1.70-1.73), -11 %`."""
+    """Format `default in prefill: faster: 1.92 ms (1.90-1.95) -> 1.71 ms (1.70-1.73), -11 %`."""
     by = by_how_much(found)
     figures = f"{time_interval(found.before)} -> {time_interval(found.after)}{', ' if by else ''}{by}"
     return f"{found.arm} in {found.case}: {BENCH_STATE[found.state]}: {figures}"
@@ -110,7 +110,7 @@ def _bench(bench: BenchChange) -> Iterator[str]:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    yield f"{comparison.before} -> {comparison.after}: {counted(comparison)}"
+    yield f"{comparison.before} -> {comparison.after}: {count_changes(comparison)}"
     for kind, title in _TITLES.items():
         for change in comparison.findings:
             if change.kind == kind:

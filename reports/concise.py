@@ -1,18 +1,18 @@
-"""Render only findings, one line each, as linters print them."""
+"""Only the findings, one line each, as linters print them."""
 
 from __future__ import annotations
 
-from tcready.reports.view import code_of, listed, visible
+from tcready.reports.view import code_of, findings_to_list, visible
 from tcready.schema.fingerprints import short_names
 from tcready.schema.report import Report
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """`path:line:column: CODE level message (status) name` for each finding, by place; those in installed packages only
-    with `third_party`. The name is the beginning of its fingerprint, which `tcready explain` takes."""
+    """Return `path:line:column: CODE level message (status) name` for each finding, by place; those in installed
+    packages only with `third_party`. The name is the beginning of its fingerprint, for `tcready explain`."""
     names = short_names(finding.fingerprint for finding in report.findings)
     return "".join(
         f"{visible(finding.path)}:{finding.line}:{finding.column}: {visible(code_of(finding))} {finding.level} "
         f"{visible(finding.message)} ({finding.status.replace('_', ' ')}) {visible(names[finding.fingerprint])}\n"
-        for finding in listed(report, third_party)
+        for finding in findings_to_list(report, third_party)
     )

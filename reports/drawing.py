@@ -1,6 +1,6 @@
-"""The parts of a drawing with axes. The template draws it, and lists its numbers below.
+"""Elements of a chart with axes: the template draws it, and lists its numbers below.
 
-Lengths are in units of the drawing. Texts are escaped by the template alone.
+Lengths are in units of the drawing. Texts are escaped by the template.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 WIDTH = 1000.0
 LEFT, RIGHT = 190.0, 970.0
-"""Where the axis begins and ends; names stand at its left."""
+"""Begin and end of the axis; names are left of it."""
 LETTER = 7.0
 ROW = 20.0
 PLOT = 220.0
@@ -71,7 +71,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places on one axis."""
+    """Maps values to positions on one axis."""
 
     low: float
     high: float
@@ -83,7 +83,7 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> tuple[float, ...]:
-        """Round values between the ends, a handful."""
+        """Return a few round values between the ends."""
         rough = (self.high - self.low) / _TICKS
         if rough <= 0 or not math.isfinite(rough):
             return (self.low,)
@@ -95,14 +95,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class Axis:
-    """A line through the drawing at each round value, and its name."""
+    """A line through the drawing at each round value, and its label."""
 
     curves: tuple[Curve, ...]
     labels: tuple[Label, ...]
 
 
 def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str]) -> Axis:
-    """The horizontal axis, named below."""
+    """Return the horizontal axis, with labels below."""
     ticks = scale.ticks()
     return Axis(
         tuple(Curve(((scale.at(tick), top), (scale.at(tick), bottom)), "grid") for tick in ticks),
@@ -111,7 +111,7 @@ def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str
 
 
 def up(scale: Scale, words: Callable[[float], str]) -> Axis:
-    """The vertical axis, named at its left."""
+    """Return the vertical axis, with labels on the left."""
     ticks = scale.ticks()
     return Axis(
         tuple(Curve(((LEFT, scale.at(tick)), (RIGHT, scale.at(tick))), "grid") for tick in ticks),
@@ -120,7 +120,7 @@ def up(scale: Scale, words: Callable[[float], str]) -> Axis:
 
 
 def key(entries: Sequence[tuple[str, str]]) -> Axis:
-    """A sample of each kind of line with its name, a row each, above a plot."""
+    """Return a sample of each kind of line with its name, one row each, above a plot."""
     rows = tuple(enumerate(entries))
     return Axis(
         tuple(Curve(((LEFT, at * ROW + 12), (LEFT + 36, at * ROW + 12)), kind) for at, (kind, _) in rows),
@@ -129,5 +129,5 @@ def key(entries: Sequence[tuple[str, str]]) -> Axis:
 
 
 def named_row(name: str, y: float) -> Label:
-    """The name at the left of a row, as much of it as there is room for."""
+    """Return the name at the left of a row, cut to the available room."""
     return Label(0, y, name if len(name) <= _MANY_NAMES else f"{name[: _MANY_NAMES - 1]}…")

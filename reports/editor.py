@@ -1,7 +1,7 @@
 """Links that open a line in an editor.
 
-They hold the folder in which the report was made, as editors find files by absolute paths. So a page has none unless they
-are asked for.
+They contain the folder in which the report was made, because editors find files by absolute paths. A page therefore has
+them only on request.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 @dataclass(frozen=True)
 class Editor:
-    """An address with `{path}`, `{line}` and `{column}`, the folder that paths start from, and the files below it."""
+    """An address with `{path}`, `{line}` and `{column}`, the folder that paths are relative to, and the files below
+    it."""
 
     template: str
     root: PurePath
     files: frozenset[str]
 
     def link(self, path: str, line: int, column: int) -> str:
-        """The address of a place; empty for a file that is not there, and for a cell of a notebook."""
+        """Return the address of a place; empty for a file that does not exist, and for a cell of a notebook."""
         if path not in self.files:
             return ""
         place = in_address((self.root / path).as_posix(), "/:")
@@ -45,48 +46,48 @@ class Editor:
 
 
 class OpensLines:
-    """A page whose lines open in an editor, if one was asked for."""
+    """A page with lines that open in an editor, if requested."""
 
     editor: Editor | None
 
     def in_editor(self, path: str, line: int, column: int = 1) -> str:
-        """The link that opens a line; empty if no editor was asked for, or the file is not below the folder."""
+        """Return the link that opens a line; empty if no editor was requested, or the file is not below the folder."""
         return self.editor.link(path, line, column) if self.editor is not None else ""
 
 
 class WithoutSource(OpensLines):
-    """A page on which no line of source stands."""
+    """A page without source code."""
 
     def anchor(self, path: str, line: int) -> str:
-        """The link to a line of source on the page: there is none."""
+        """Return the link to a line of source on the page: there is none."""
         return ""
 
 
-def editor_of(asked: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
-    """The editor that `asked` names, for those of `paths` that are files below `root`; None for `none`.
+def editor_of(editor: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
+    """Return the editor named by `asked`, for those of `paths` that are files below `root`; None for `none`.
 
     Raises TcreadyError as `template_of` does.
     """
-    template = template_of(asked)
+    template = template_of(editor)
     if not template or root is None:
         return None
     found = (path for path in set(paths) if not is_absolute(path) and (root / path).is_file())
     return Editor(template, root, frozenset(found))
 
 
-def template_of(asked: str) -> str:
-    """The address that `asked` stands for: an editor's name, a template, or `none` (empty).
+def template_of(editor: str) -> str:
+    """Return the address for `asked`: an editor's name, a template, or `none` (empty).
 
     Raises TcreadyError for anything else.
     """
-    if asked == "none":
+    if editor == "none":
         return ""
-    template = EDITORS.get(asked, asked)
+    template = EDITORS.get(editor, editor)
     scheme = _SCHEME.match(template)
     unknown = set(re.findall(r"\{(\w*)\}", template)) - _KNOWN
     if scheme is None or scheme[1].lower() in _NEVER or "{path}" not in template or unknown:
         raise TcreadyError(
-            f"--editor {asked}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
+            f"--editor {editor}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
             "as in 'subl://open?url=file://{path}&line={line}'"
         )
     return template

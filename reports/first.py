@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.reports.trace_view import advice_words
-from tcready.reports.urgency import WEIGHT, asks_for_change, operations, seconds, urgency
+from tcready.reports.urgency import WEIGHT, needs_change, operations, seconds, urgency
 from tcready.reports.view import (
     code_of,
     duration,
@@ -13,19 +13,19 @@ from tcready.reports.view import (
     number,
     percent,
     region_word,
-    shortened,
+    shorten,
     which_calls,
 )
 from tcready.schema.frozen import dataclass
 from tcready.schema.observation import holds_for
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.target import LibraryModel
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
-"""By `verified` of the finding's fix."""
+"""Texts by `verified` of the finding's fix."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Step:
 
 
 def verdict_words(target: TargetReport) -> str:
-    """What keeps the target from being captured whole, and how much is captured, by time where it was measured; empty
-    if the verdict's own reason is needed: of a run that failed, or of none."""
+    """Return what keeps the target from being captured whole, and the captured share, by time if measured; empty if
+    the verdict's own reason is needed: for a failed run, or without one."""
     cover = target.coverage
     failed = any(stage.state == "fail" and stage.stage != "fullgraph" for stage in target.stages) or (
         target.observation.training is not None and target.observation.training.failed
@@ -46,10 +46,10 @@ def verdict_words(target: TargetReport) -> str:
     if target.verdict == "unknown" or cover is None or failed:
         return ""
     whole = "captured whole" if cover.ops_captured == cover.ops_total else "no break"
-    troubles = ", ".join(Troubles.of(target.observation).words()) or whole
+    troubles = ", ".join(CaptureFailures.of(target.observation).words()) or whole
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
-    if Troubles.of(target.observation).recompiling:
+    if CaptureFailures.of(target.observation).recompiling:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     limits = holds_for(target.observation)
@@ -75,10 +75,10 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield Step("find out why compiled code gives a different result")
     elif trained is not None and trained.failed:
         yield Step(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
-    compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
+    compiling = _by_bench(target) or _by_plan(target) or _undecided_step(target) or _by_region(target)
     if compiling is not None:
         yield compiling
-    mending = _mending(target, report, names)
+    mending = _fix_step(target, report, names)
     if mending is not None:
         yield mending
     trace = target.observation.trace
@@ -90,7 +90,7 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
     """The failed stage, if it failed for a reason unrelated to compiling: until it passes, nothing else is known."""
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
-            why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
+            why = shorten(first_line(stage.detail)) if stage.detail else "it failed"
             made = "; say how it is made: --model 'module.Net(...)' in its place, or get_init_inputs() in its file"
             # known already, or the message names the option that is to blame
             known = report.in_process or _is_named_model(target) or "--" in why
@@ -100,9 +100,9 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
 
 
 def _is_named_model(target: TargetReport) -> bool:
-    """Whether it was asked for as `hf:bert`, or as an expression."""
-    asked = target.observation.asked
-    return "--model" in asked or any(LibraryModel.parse(word) is not None for word in asked[:1])
+    """Return True if the target was given as `hf:bert`, or as an expression."""
+    arguments = target.observation.asked
+    return "--model" in arguments or any(LibraryModel.parse(word) is not None for word in arguments[:1])
 
 
 def _by_bench(target: TargetReport) -> Step | None:
@@ -145,15 +145,15 @@ def _by_plan(target: TargetReport) -> Step | None:
     )
 
 
-def _undecided(target: TargetReport) -> Step | None:
-    """What to do after a bench that did not come to an answer."""
+def _undecided_step(target: TargetReport) -> Step | None:
+    """Return what to do after a bench without an answer."""
     bench = target.observation.bench
     if bench is None or bench.recommended is not None:
         return None
     if bench.verdict == "not_run" and bench.cut:
         return Step("nothing was measured within the budget: repeat it with more time (--budget SECONDS)")
     if bench.verdict == "not_run":
-        return Step(f"get the bench to measure: {shortened(first_line(bench.reason))}")
+        return Step(f"get the bench to measure: {shorten(first_line(bench.reason))}")
     how = "with more time (--budget SECONDS)" if bench.cut else "on a quiet machine"
     return Step(f"the bench did not decide whether compiling pays: repeat it {how}")
 
@@ -186,8 +186,8 @@ def _holds(region: Region) -> str:
     return f": {', '.join(shares)}" if shares else ""
 
 
-def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
-    """Fix the rule whose findings cost most in the run; without a run, the most severe and most certain one."""
+def _fix_step(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
+    """Fix the rule with the findings that cost most in the run; without a run, the most severe and most certain one."""
     if target.verdict == "ready":
         return None
     alone = len({each.target for each in report.targets}) == 1
@@ -202,13 +202,13 @@ def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> 
 
 
 def _shown_elsewhere(finding: Finding, target: str) -> bool:
-    """Whether another target showed something of it, and this one nothing. In a trace, any line may have run."""
+    """Return True if only other targets showed something of it. In a trace, any line may have run."""
     shown = {entry.target for entry in finding.targets if entry.status != "predicted"}
     return bool(shown) and target not in shown
 
 
-def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
-    """What to fix first in sources with several targets, if none was run."""
+def steps_for_source(report: Report, names: Mapping[str, str]) -> Step | None:
+    """Return what to fix first in sources with several targets, if none was run."""
     group = _most_urgent(report.findings)
     return _step(group, names, "") if group else None
 
@@ -217,7 +217,7 @@ def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
     """The findings of one rule in the user's own code; empty if there is nothing to fix."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.level != "note" and asks_for_change(finding) and finding.origin == "own":
+        if finding.level != "note" and needs_change(finding) and finding.origin == "own":
             groups.setdefault(finding.rule or finding.message, []).append(finding)
     return min(groups.values(), key=urgency, default=())
 
@@ -232,7 +232,7 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
-    """What these findings force to run eagerly; as a share of the time if exactly one run was timed."""
+    """Return what these findings force to run eagerly; as a share of the time if exactly one run was timed."""
     if all(finding.cost is None for finding in group) or any(
         each.effect == "compile_error" for each in group
     ):

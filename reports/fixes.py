@@ -11,7 +11,7 @@ from tcready.schema.proof import FixChange, FixResult, setting_line, setting_of
 from tcready.schema.words import SCHEMA_VERSION
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
-"""Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""
+"""Settings of Dynamo that an environment variable can set too (torch/_dynamo/config.py, 2.11 to 2.14)."""
 
 
 SET = "to be set before the model is compiled"
@@ -19,10 +19,10 @@ CALL = "call the model once before it is compiled: no patch does that"
 
 
 def text(result: FixResult) -> str:
-    """What is changed, what proves it, and what is left, for people; the patch itself stands apart."""
+    """Return what is changed, its proof, and what is left, for people; the patch itself is separate."""
     several = len(result.targets) > 1
     # several operators of one test may be several changes that read alike
-    lines = [line for each in dict.fromkeys(_told(result, several)) for line in each]
+    lines = [line for each in dict.fromkeys(_change_lines(result, several)) for line in each]
     for run in result.targets:
         if run.breaks_before is not None:
             share = f", captured {share_words(run.share_before)} -> {share_words(run.share_after)}"
@@ -38,8 +38,9 @@ def text(result: FixResult) -> str:
     return "".join(f"{visible(line)}\n" for line in lines)
 
 
-def _told(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
-    """The lines on each change, and on each break without one; for which targets a change is, if there are `several`."""
+def _change_lines(result: FixResult, several: bool) -> Iterator[tuple[str, ...]]:
+    """Yield the lines on each change, and on each break without one; with the targets of a change, if there are
+    `several`."""
     for change in result.changes:
         yield (*_change(change), *([f"    for {', '.join(change.targets)}"] if several else []))
     for change in result.refused:
@@ -56,7 +57,7 @@ def _why_left_out(change: FixChange) -> str | None:
 
 
 def _beside_the_files(result: FixResult) -> Iterator[str]:
-    """What is needed and stands in no patch."""
+    """Return what is needed in addition to the patch."""
     settings = settings_code(result)
     if settings:
         yield f"{SET}; no file has these, and no patch:"
@@ -66,7 +67,7 @@ def _beside_the_files(result: FixResult) -> Iterator[str]:
 
 
 def settings_code(result: FixResult) -> list[str]:
-    """The lines of code that make the settings of all changes."""
+    """Return the lines of code for the settings of all changes."""
     values: dict[tuple[object, ...], str] = {}
     for name in (name for change in result.changes for name in change.settings):
         of, value = setting_of(name)
@@ -104,7 +105,8 @@ def _named(rule: str | None, gb_ids: tuple[str, ...]) -> str:
 
 
 def as_data(result: FixResult) -> str:
-    """The result as JSON: `edits` and `settings` apart, each with the line or the variable that makes it."""
+    """Return the result as JSON: `edits` and `settings` separately, each with the line or the variable that makes
+    it."""
     data = {"schema_version": SCHEMA_VERSION, **as_json(result)}
     settings = dict.fromkeys(name for change in result.changes for name in change.settings)
     data["settings"] = {
@@ -116,7 +118,7 @@ def as_data(result: FixResult) -> str:
 
 
 def proof_text(change: FixChange) -> str:
-    """What a proof showed of one patch, for people."""
+    """Return the result of verifying one patch, for people."""
     words = {
         "proved": "holds",
         "one_side": "not shown on both sides",
@@ -135,5 +137,5 @@ def proof_text(change: FixChange) -> str:
 
 
 def proof_data(change: FixChange) -> str:
-    """The same as JSON."""
+    """Return the same as JSON."""
     return json.dumps(as_json(change), indent=2) + "\n"

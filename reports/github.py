@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcready.reports.paths import outside, without_absolute_paths
-from tcready.reports.view import code_of, heaviest_first, listed
+from tcready.reports.view import code_of, findings_to_list, heaviest_first
 from tcready.schema.report import Report
 from tcready.schema.static import Finding
 from tcready.schema.words import Level
@@ -13,10 +13,10 @@ COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "no
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """Files that could not be read, runs that failed, then the findings, the heaviest first; GitHub shows ten a kind.
+    """Return unreadable files, failed runs, then the findings, most severe first; GitHub shows ten of each kind.
 
-    Findings in installed packages are left out unless `third_party`. They, and what stands outside of the working
-    folder, are told without a place: their files are in no diff.
+    Findings in installed packages are left out unless `third_party`. They, and files outside of the working folder,
+    have no location, because they are in no diff.
     """
     shown = without_absolute_paths(report)
     lines = [
@@ -32,7 +32,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     elsewhere = outside(report)
     lines += [
         _command(finding, finding.origin == "own" and finding.path not in elsewhere)
-        for finding in heaviest_first(listed(shown, third_party))
+        for finding in heaviest_first(findings_to_list(shown, third_party))
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -58,7 +58,7 @@ def _command(finding: Finding, placed: bool) -> str:
 
 
 def _data(text: str) -> str:
-    """As the runner's toolkit escapes what stands behind the command."""
+    """Escape the text after the command as the runner's toolkit does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

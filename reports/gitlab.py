@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from tcready.reports.paths import outside, without_absolute_paths
-from tcready.reports.view import code_of, listed, visible
+from tcready.reports.view import code_of, findings_to_list, visible
 from tcready.schema.report import Report
 from tcready.schema.words import Level
 
@@ -14,15 +14,15 @@ SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "inf
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """A JSON list with one entry a finding; fingerprints are unique, as GitLab asks.
+    """Return a JSON list with one entry for each finding; fingerprints are unique, as GitLab requires.
 
     Findings in installed packages are left out unless `third_party`: their files are in no diff. Those outside of the
-    working folder always are: GitLab knows files by their path in the repository alone.
+    working folder always are: GitLab knows only paths in the repository.
     """
     shown, elsewhere = without_absolute_paths(report), outside(report)
     times: Counter[str] = Counter()
     entries = []
-    for finding in listed(shown, third_party):
+    for finding in findings_to_list(shown, third_party):
         if finding.path in elsewhere:
             continue
         times[finding.fingerprint] += 1

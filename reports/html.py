@@ -1,8 +1,7 @@
-"""Render the report as one self-contained page, which loads nothing and works without JavaScript.
+"""The report as one self-contained page without network requests, readable without JavaScript.
 
-Whatever the report says reaches the page through jinja2's autoescape, with control characters spelled out
-and absolute paths reduced to file names; a content security policy lets only this module's own style and
-script through.
+All texts of the report pass through jinja2's autoescape, with control characters escaped and absolute paths reduced to
+file names; a content security policy allows only this module's own style and script.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from tcready.reports.places import by_cell
 from tcready.schema.report import Report
 
 GB_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
-"""Where Dynamo's own page of a graph break id stands (named in Dynamo's messages)."""
+"""The address of Dynamo's page of a graph break ID (named in Dynamo's messages)."""
 
 
 def render(report: Report, editor: str = "none", root: Path | None = None) -> str:
-    """The page, with a trailing newline; the report itself is in it as JSON (`#tcready-report`).
+    """Return the page, with a trailing newline; it contains the report as JSON (`#tcready-report`).
 
     `editor` is a name of `EDITORS`, an address with `{path}`, `{line}` and `{column}`, or `none`: files of the report
-    below `root`, the folder that it was made in, open in it. Such a page names that folder. Raises TcreadyError for
-    another `editor`.
+    below `root`, the folder in which it was made, open in it. Such a page contains the name of that folder. Raises
+    TcreadyError for another `editor`.
     """
     opens = editor_of(editor, root, paths_in(report))
     report = without_absolute_paths(report)
@@ -50,7 +49,7 @@ def render(report: Report, editor: str = "none", root: Path | None = None) -> st
 
 
 def laid_out(template: str, **values: Any) -> str:
-    """A page from its template, with the style and the script of all pages."""
+    """Return a page from its template, with the style and the script of all pages."""
     style, script = _asset("page.css"), _asset("page.js")
     return (
         environment()
@@ -72,7 +71,7 @@ def laid_out(template: str, **values: Any) -> str:
 
 @functools.cache
 def environment() -> Environment:
-    """Of all templates: whatever a template shows is escaped, and control characters are spelled out."""
+    """Return the environment of all templates: every value is escaped, including control characters."""
     made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -95,8 +94,8 @@ def environment() -> Environment:
 
 
 def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
-    """`report` with the lines left empty that the page does not show: those that no finding stands near, of installed
-    files and of those that `shown` holds in part. They are most of a page."""
+    """Return `report` with empty text for the lines that the page does not show: those of installed files that are
+    not near a finding, and of files that `shown` contains in part. They are most of a page."""
     whole = own_paths(report) - {source.path for source in shown if source.left}
     wanted: dict[str, set[int]] = {}
     lengths = {
@@ -108,7 +107,7 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
     for source in shown:
         wanted.setdefault(source.path, set()).update(line.number for part in source.parts for line in part)
 
-    def kept(path: str, text: str) -> str:
+    def visible(path: str, text: str) -> str:
         pieces = re.split(r"(\r\n|\r|\n)", text)  # lines, and between them their ends
         lines = wanted.get(path, set())
         return "".join(piece if at % 2 or at // 2 + 1 in lines else "" for at, piece in enumerate(pieces))
@@ -118,18 +117,18 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
         sources=tuple(
             source
             if source.path in whole
-            else dataclasses.replace(source, text=kept(source.path, source.text))
+            else dataclasses.replace(source, text=visible(source.path, source.text))
             for source in report.sources
         ),
     )
 
 
 def embedded(report: Report) -> Markup:
-    """The report's JSON, fit for a script element: no `<`, `>` or `&` in it, so nothing can end it."""
+    """Return the report's JSON for a script element: without `<`, `>` and `&`, so nothing can end it."""
     text = json.dumps(json.loads(json_.render(report)), sort_keys=True, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - escaped for where it stands
+    return Markup(text)  # noqa: S704 - escaped for its context
 
 
 def _asset(name: str) -> str:
@@ -142,7 +141,7 @@ def _csp_hash(text: str) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """What every expression of the template passes through before it is escaped."""
+    """Convert the value of every expression of the template before it is escaped."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return view.visible(value, keep="\n\t")
     return value
@@ -153,8 +152,8 @@ def _gb_link(gb_id: str) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """Escaped text, reflowed, in which what stands between backticks is code."""
-    parts = re.split(r"`([^`\n]+)`", view.visible(view.reflowed(text), keep="\n\t"))
+    """Return escaped, reflowed text in which the parts between backticks are code."""
+    parts = re.split(r"`([^`\n]+)`", view.visible(view.reflow(text), keep="\n\t"))
     marked = Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )
@@ -162,6 +161,6 @@ def _prose(text: str) -> Markup:
 
 
 def _coloured(line: code.Line) -> Markup:
-    """The pieces of a line of source, escaped, each coloured one in an element of its kind."""
+    """Return the pieces of a line of source, escaped, each colored one in an element of its kind."""
     pieces = ((piece.kind, escape(view.visible(piece.text, keep="\t"))) for piece in line)
     return Markup("".join(f'<i class="{kind}">{text}</i>' if kind else text for kind, text in pieces))  # noqa: S704

@@ -1,4 +1,4 @@
-"""Render the report as JSON, for other tools and later versions of tcready."""
+"""The report as JSON: the interface for other tools, and for later versions of this one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def render(report: Report | Comparison) -> str:
-    """Indented JSON with sorted keys and a trailing newline; `from_json` reads it back.
+    """Return indented JSON with sorted keys and a trailing newline, for `from_json`.
 
-    Pure ASCII, so that it survives any output encoding and any file name; not-a-number and infinity, for
-    which JSON has no spelling, become null. Lists keep the report's order.
+    Pure ASCII, so that it survives any output encoding and any file name; not-a-number and infinity, which JSON cannot
+    represent, become null. Lists keep the report's order.
     """
     return json.dumps(finite(as_json(report)), indent=2, sort_keys=True, allow_nan=False) + "\n"

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence
+from tcready.reports.view import VERDICT_WORD, code_of, findings_to_list, ladder, static_evidence
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 
@@ -15,14 +15,14 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """Findings of level error and warning fail, notes pass with their text; a stage that did not run is skipped.
+    """Return findings: levels error and warning fail, notes pass with their text; a stage that did not run is skipped.
 
     Findings in installed packages are left out unless `third_party`.
     """
     shown = without_absolute_paths(report)
     root = ET.Element("testsuites", name=shown.tool.name)
     files: dict[str, list[Finding]] = {source.path: [] for source in shown.sources}
-    for finding in listed(shown, third_party):
+    for finding in findings_to_list(shown, third_party):
         files.setdefault(finding.path, []).append(finding)
     for path, findings in sorted(files.items()):
         if findings or not shown.targets:

@@ -1,7 +1,8 @@
-"""The long text report: findings as in ruff and mypy, then each target, and last the verdict and first steps.
+"""The long report for a terminal: findings in the form of ruff and mypy, then each target, and last the verdict with
+next steps.
 
-Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
-for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.
+Every string of the report is written with its control characters escaped, and is passed to rich, which only adds
+colors, as a `Text`, never as markup: the content of a model file cannot color, move or hide the output.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tcready.reports.cells import cell_len, chop_cells
-from tcready.reports.first import Step, of_the_source, steps
+from tcready.reports.first import Step, steps, steps_for_source
 from tcready.reports.ranks_view import rows as rank_rows
 from tcready.reports.serving_view import rows as serving_rows
 from tcready.reports.trace_view import (
@@ -61,14 +62,14 @@ from tcready.reports.view import (
     plan_reason,
     plan_title,
     proof_words,
-    reflowed,
+    reflow,
     region_word,
     rules_by_code,
     run_evidence,
     shape_cells,
     shape_rows,
     shape_sentence,
-    shortened,
+    shorten,
     skip_sentence,
     static_evidence,
     status_counts,
@@ -88,7 +89,7 @@ from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, RuleText
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import lines_of
 
 if TYPE_CHECKING:
@@ -99,12 +100,12 @@ TAB = 4
 TERMINAL_TAB = 8
 EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
 MANY_TARGETS = 3
-"""With more targets that were run each has its verdict alone."""
+"""With more targets that were run than this, only verdicts are shown."""
 MANY_STATIC_TARGETS = 3
-"""With more targets than this and no run, regions are left to the other formats: a hook stays short."""
+"""With more targets than this and no run, regions are left to the other formats, to keep the output of a hook short."""
 MANY_ROWS = 12
 MANY_CELLS = 16
-"""A longer name of a placement has a line of its own."""
+"""A longer name of a placement has its own line."""
 
 LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 VERDICT_STYLE = {
@@ -129,7 +130,7 @@ def plain(out: io.StringIO) -> Write:
 
 
 def coloured(out: io.StringIO, width: int) -> Write:
-    """rich costs as much to load as a small file to check: only for colours."""
+    """Add colors with rich. Importing it takes as long as checking a small file, so it is used for colors only."""
     from rich.console import Console
     from rich.text import Text
 
@@ -154,7 +155,7 @@ def coloured(out: io.StringIO, width: int) -> Write:
 
 
 def _expanded(text: str, size: int) -> str:
-    """`text` with each tab run to the next multiple of `size` cells."""
+    """Return `text` with each tab expanded to the next multiple of `size` cells."""
     head, *rest = text.split("\t")
     for part in rest:
         head += " " * (size - cell_len(head) % size) + part
@@ -162,7 +163,7 @@ def _expanded(text: str, size: int) -> str:
 
 
 def _rows(text: str, room: int) -> Iterator[str]:
-    """`text` in rows of at most `room` cells, broken between words; a longer word is cut."""
+    """Return `text` in rows of at most `room` cells, broken between words; longer words are cut."""
     for line in text.split("\n"):
         row = ""
         for word in re.findall(r"\s*\S+\s*", _expanded(line, TAB)):
@@ -178,7 +179,7 @@ def _rows(text: str, room: int) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class SourceWindow:
-    """What of a source line is shown, and where its caret stands (in terminal cells)."""
+    """The visible part of a source line, and the position of its caret (in terminal cells)."""
 
     text: str
     caret: int
@@ -186,9 +187,9 @@ class SourceWindow:
 
 
 def source_window(line: str, column: int, end_column: int, room: int) -> SourceWindow:
-    """The part of `line` that fits `room` cells around the characters [column, end_column), 1-based.
+    """Return the part of `line` that fits `room` cells around the characters [column, end_column), 1-based.
 
-    Tabs run to the next multiple of TAB, wide characters count two cells, what is cut is an ellipsis.
+    Tabs expand to the next multiple of TAB, wide characters count two cells, an ellipsis marks what is cut.
     """
     shown: list[str] = []
     at = 0
@@ -215,7 +216,7 @@ def source_window(line: str, column: int, end_column: int, room: int) -> SourceW
 
 
 class LongText:
-    """Writes one report, line by line, all that is told of it."""
+    """Writes one complete report, line by line."""
 
     def __init__(
         self, write: Write, width: int, report: Report, third_party: bool, *, of_a_result: bool = False
@@ -227,11 +228,11 @@ class LongText:
         self.rules = rules_by_code(report)
         self.texts = {source.path: source.text for source in report.sources}
         self.lines: dict[str, list[str]] = {}
-        """Of the files that were shown so far."""
+        """Lines of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
         self.names = short_names(finding.fingerprint for finding in report.findings)
         self.in_full = "to_text(verbose=True)" if of_a_result else "-v"
-        """What gives all of the report."""
+        """The command that shows the full report."""
 
     def report(self) -> None:
         report = self.given
@@ -259,7 +260,7 @@ class LongText:
     def wrapped(
         self, lead: str, body: str, style: str = "", lead_style: str = "dim", *, prose: bool = False
     ) -> None:
-        """`lead`, then `body` wrapped beside it; a newline in `prose` stays one."""
+        """Write `lead`, then `body` wrapped beside it; newlines in `prose` are kept."""
         indent = cell_len(lead)
         shown = visible(body, keep="\n\t" if prose else "\t")
         for index, row in enumerate(_rows(shown, max(self.width - indent, 20))):
@@ -333,8 +334,8 @@ class LongText:
         )
 
     def advice(self, rule: RuleText) -> None:
-        self.field("why", reflowed(rule.why))
-        self.field("use instead", reflowed(rule.instead), style="green")
+        self.field("why", reflow(rule.why))
+        self.field("use instead", reflow(rule.instead), style="green")
 
     def field(self, label: str, body: str, style: str = "") -> None:
         self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style, prose=True)
@@ -424,7 +425,7 @@ class LongText:
         self.line()
 
     def recompiles(self, target: TargetReport, most: int | None = None) -> None:
-        """Each function that was compiled again, and the guards that failed."""
+        """Write each recompiled function, and the guards that failed."""
         seen = target.observation
         for index, event in enumerate(seen.recompiles[:most]):
             same = recompiled_when(event, seen.trace)
@@ -434,12 +435,12 @@ class LongText:
         self.left_out(len(seen.recompiles), most)
 
     def ranks(self, target: TargetReport, most: int) -> None:
-        """Of a run over several processes: how they share the model, what each showed, and where they differ."""
+        """Write a run over several processes: how they share the model, the results of each, and where they differ."""
         for label, text in rank_rows(target.observation, most, self.in_full):
             self.row(label, text)
 
     def trace(self, target: TargetReport, most: int) -> None:
-        """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""
+        """Write the trace of a job: its processes, where compiling took longest, and what it does not contain."""
         trace = target.observation.trace
         if trace is None:
             return
@@ -461,7 +462,7 @@ class LongText:
         self.line()
 
     def backend(self, target: TargetReport) -> None:
-        """One line for each case and mode under Inductor, then why CUDA graphs were skipped."""
+        """Write one line for each case and mode of Inductor, then why CUDA graphs were skipped."""
         seen = target.observation
         for found in seen.backend:
             named = " in ".join(
@@ -476,7 +477,7 @@ class LongText:
             self.line()
 
     def custom_ops(self, target: TargetReport) -> None:
-        """Operators and functions of others that lack something; of the rest only how many there are."""
+        """Write operators and functions of others that lack something, and the number of the rest."""
         seen = target.observation
         if not seen.custom_ops:
             return
@@ -490,7 +491,8 @@ class LongText:
         self.line()
 
     def shapes(self, target: TargetReport) -> None:
-        """What other sizes do: one line an axis, the code that follows, and the settings, the best first."""
+        """Write the effect of other sizes: one line for each axis, the recommended code, and the settings, the best
+        first."""
         seen = target.observation
         if seen.shapes is None:
             return
@@ -523,8 +525,8 @@ class LongText:
         self.wrapped(f"  {label:<14} ", body)
 
     def troubles(self, target: TargetReport) -> None:
-        """Break sites, each with the frames it had skipped, then frames skipped for another reason."""
-        found = Troubles.of(target.observation)
+        """Write break sites, each with the frames it had skipped, then frames skipped for another reason."""
+        found = CaptureFailures.of(target.observation)
         events = sum(item.hits for item in found.breaks)
         above = target.dominator
         self.row(
@@ -565,7 +567,7 @@ class LongText:
             self.row("", f"... and {count - MANY_ROWS} more (the JSON and the HTML list all)")
 
     def plan(self, target: TargetReport) -> None:
-        """What to compile and why, the placements that were tried, the way back, and the lines for production."""
+        """Write what to compile and why, the placements that were tried, the rollback, and the lines for production."""
         plan = target.observation.plan
         if plan is None:
             return
@@ -596,7 +598,7 @@ class LongText:
         self.laid_out(bench_text.lines(bench, about, self.width))
 
     def laid_out(self, lines: Iterable[Line]) -> None:
-        """The lines of a bench."""
+        """Write the lines of a bench."""
         for line in lines:
             if line.whole:
                 self.line((line.lead, line.lead_style), (visible(line.body, keep="\t"), line.style))
@@ -605,7 +607,7 @@ class LongText:
         self.line()
 
     def placements(self, plan: Plan) -> None:
-        """The table; a name that is too long for its column has a line to itself."""
+        """Write the table; a name that is too long for its column has its own line."""
         rows = placement_rows(plan)
         if not rows:
             return
@@ -626,7 +628,7 @@ class LongText:
                 lead, name = "    ", ""
             self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
             if row.note:
-                self.wrapped("      ", shortened(row.note), style="dim" if row.sound else "red")
+                self.wrapped("      ", shorten(row.note), style="dim" if row.sound else "red")
         self.line()
 
     def regions(self, target: TargetReport) -> None:
@@ -691,7 +693,7 @@ class LongText:
                 self.regions(target)
 
     def serving(self, most: int | None = None) -> None:
-        """What a serving engine makes of the findings, if that was asked."""
+        """Write the effect of a serving engine on the findings, if requested."""
         if self.given.serving is None:
             return
         self.line(("serving", "bold"))
@@ -700,7 +702,7 @@ class LongText:
         self.line()
 
     def listing(self, title: str, items: list[str], most: int | None = None) -> None:
-        """The items below their title, `most` of them if that is given."""
+        """Write the items below their title, at most `most` of them if given."""
         if not items:
             return
         self.line((title, "bold"))
@@ -753,7 +755,7 @@ class LongText:
         else:
             for target in read:
                 self.summary(target, with_steps=len(targets) == 1)
-        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
+        if len(read) == len(targets) != 1 and (step := steps_for_source(self.given, self.names)):
             self.step("FIRST   ", step)
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:
@@ -773,7 +775,7 @@ class LongText:
                 self.step("THEN    " if place else "FIRST   ", step)
 
     def reason(self, target: TargetReport) -> str:
-        """What the verdict rests on."""
+        """Write the reason of the verdict."""
         return verdict_sentence(target)
 
     def step(self, lead: str, step: Step) -> None:
@@ -786,7 +788,7 @@ def _passed(target: TargetReport, name: str) -> bool:
 
 
 def environment_words(target: TargetReport) -> Iterable[tuple[str, str]]:
-    """What of the environment decides the result, in a few words."""
+    """Describe the parts of the environment that affect the result, in a few words."""
     environment = target.environment or {}
     return [
         (key, str(environment[key]))
@@ -796,13 +798,13 @@ def environment_words(target: TargetReport) -> Iterable[tuple[str, str]]:
 
 
 def _some_lines(lines: Sequence[int]) -> str:
-    """`2 lines (4, 9)`, the first few of many."""
+    """Format `2 lines (4, 9)`, the first few of many."""
     shown = ", ".join(map(str, lines[:MANY_ROWS])) + (", ..." if len(lines) > MANY_ROWS else "")
     return f"{number(len(lines), 'line')} ({shown})"
 
 
 def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
-    """The ladder, parted before its tail of stages that did not run and have nothing to say of it."""
+    """Split the ladder before the last stages, which did not run and have no message."""
     stages = ladder(target)
     end = len(stages)
     while end and stages[end - 1].state == "not_run" and not stages[end - 1].detail:
@@ -811,22 +813,22 @@ def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
 
 
 def changed_lines(fix: Fix) -> list[str]:
-    """The lines that a fix takes away and adds, with those between them; headers and context around are left out."""
+    """Return the lines that a fix removes and adds, with those between them, without headers and context around."""
     found: list[str] = []
-    kept: list[str] = []
+    lines: list[str] = []
     for line in (fix.diff or "").splitlines()[2:]:
         if line.startswith(("+", "-")):
-            found += [*(kept if found else ()), line]
-            kept = []
+            found += [*(lines if found else ()), line]
+            lines = []
         elif line.startswith("@@"):
-            kept = ["..."]
+            lines = ["..."]
         else:
-            kept.append(line)
+            lines.append(line)
     return found
 
 
 def _fix_evidence(fix: Fix) -> Iterator[str]:
-    """What a run showed of a change, what may speak against it, and the settings that do as well."""
+    """Yield the results of a run for a change, reservations, and settings with the same effect."""
     if fix.evidence is not None and fix.verified:
         yield proof_words(fix.evidence)
     if fix.declined:

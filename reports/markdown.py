@@ -1,4 +1,4 @@
-"""Render Markdown for a comment on a pull request: the verdict, what to do first, the rest folded."""
+"""Markdown for a comment on a pull request: the verdict and next steps, the rest folded."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tcready.reports.view import (
     beside_the_plan,
     code_of,
     cost_sentence,
+    findings_to_list,
     further_lines,
     keys_sentence,
     ladder,
     level_counts,
-    listed,
     narrowed_sentence,
     percent,
     placement_rows,
@@ -52,7 +52,7 @@ from tcready.reports.view import (
     sentence,
     shape_cells,
     shape_rows,
-    shortened,
+    shorten,
     types_sentence,
     visible,
 )
@@ -65,18 +65,18 @@ if TYPE_CHECKING:
     from tcready.schema.sweep import Sweep
 
 FIRST = 10
-"""Findings that stand in the comment unfolded."""
+"""Number of findings in the comment that are not folded."""
 SWEPT = 30
-"""Models of a sweep that are shown."""
+"""Number of models of a sweep that are shown."""
 LIMIT = 60_000
-"""Characters; GitHub takes 65,536 in a comment."""
+"""Maximum characters; GitHub allows 65,536 in a comment."""
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """The comment. Findings in installed packages are counted, and listed only with `third_party`."""
+    """Return the comment. Findings in installed packages are counted, and listed only with `third_party`."""
     shown = without_absolute_paths(report)
-    own = listed(shown, third_party)
+    own = findings_to_list(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if target.was_run]
     verdicts = _sweep(shown.sweep) if shown.sweep is not None else [_verdict(target) for target in ran]
@@ -119,7 +119,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
 
 def _sweep(sweep: Sweep) -> list[str]:
-    """How many models came to what, the worst of them, where most break, and what changed since the last sweep."""
+    """Yield the number of models by result, the worst of them, where most break, and changes since the last sweep."""
     parts = [f"**{plain(headline(sweep))}**"]
     models = by_urgency(sweep.models)
     layout = laid_out(sweep)
@@ -162,7 +162,7 @@ def _verdict(target: TargetReport) -> str:
 
 
 def _plan(target: TargetReport, plan: Plan) -> list[str]:
-    """What to compile; what else was tried is folded."""
+    """Yield what to compile; other placements are folded."""
     shown = [
         f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan_reason(plan))}."
     ]
@@ -176,7 +176,7 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
         ]
         for row in placement_rows(plan):
             name = f"**{row.name}**" if row.recommended else row.name
-            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shortened(row.note))} |")
+            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shorten(row.note))} |")
         folded.append("\n".join(rows))
     for what, placement in beside_the_plan(plan):
         folded += [plain(f"{sentence(what)}: {placement_sentence(placement)}."), _block(placement.code)]
@@ -187,7 +187,7 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
 
 
 def _bench(target: TargetReport, bench: Bench) -> list[str]:
-    """The verdict, a table for each case, and the boxes to tick; code, notes and the rest are folded."""
+    """Yield the verdict, a table for each case, and the checklist; code, notes and the rest are folded."""
     shown = [f"**Is it worth compiling** {code(target.target)}: **{answer(bench)}**: {plain(bench.reason)}."]
     folded: list[str] = []
     whole = summary(bench)
@@ -230,7 +230,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
 
 
 def _block(text: str, language: str = "python") -> str:
-    """A fenced block that nothing in the text ends."""
+    """Return a fenced block that nothing in the text can end."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{visible(text, keep=chr(10))}\n{fence}"
@@ -248,7 +248,7 @@ def _table(findings: Sequence[Finding]) -> str:
 
 
 def _shapes(study: ShapeStudy) -> str:
-    """What follows for each axis, and below it the settings, the best first."""
+    """Yield the conclusion for each axis, and below it the settings, the best first."""
     parts: list[str] = []
     for row in shape_rows(study):
         axis = row.axis
@@ -269,10 +269,10 @@ def _folded(title: str, body: str) -> str:
 
 
 def plain(text: str) -> str:
-    """One line that no Markdown and no HTML is read in, and that mentions nobody."""
+    """Return one line without Markdown, HTML or mentions."""
     return SPECIAL.sub(r"\\\1", html.escape(visible(text), quote=False))
 
 
 def code(text: str) -> str:
-    """Inline code; a bar would end the table's cell, a backtick the code."""
+    """Return inline code without bars, which end a table's cell, and backticks, which end the code."""
     return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"

@@ -1,4 +1,4 @@
-"""The values that the HTML page shows. The template only lays them out."""
+"""The values for the HTML page: the template only lays them out."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from tcready.reports.editor import Editor, OpensLines
 from tcready.reports.paths import in_address, is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
-from tcready.reports.urgency import asks_for_change, operations, seconds, urgency
+from tcready.reports.urgency import needs_change, operations, seconds, urgency
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, covers
 from tcready.schema.run import BreakSite, LineSet
 from tcready.schema.static import Finding, RuleText
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import LEVELS, OF_THE_MODEL
 
 MANY_MODULES = 300
 DEEP = 12
-"""Levels of the module hierarchy that are nested; what is deeper hangs on the last of them."""
+"""Maximum nesting of the module hierarchy; deeper modules are attached to the last level."""
 MANY_STATIC_TARGETS = 3
 MANY_FINDINGS = 200
 MANY_LINES = 600
-"""Lines of own source that are shown whole; of more, only those around what is marked."""
+"""Maximum lines of own source that are shown whole; of more, only those around marked lines."""
 MANY_DIFFS = 3
-"""Diffs of one change that are unfolded."""
+"""Number of diffs of one change that are unfolded."""
 MANY_COLOURED = 6000
-"""Lines of own source whose words are coloured; that takes as long as all the rest of a large page."""
+"""Maximum lines of own source with colored words; coloring takes as long as the rest of a large page."""
 AROUND = 12
-"""Lines shown on either side of a marked one, if not all are."""
+"""Number of lines shown on either side of a marked one, if not all are."""
 
 
 @dataclass(frozen=True)
 class HintView:
-    """What Dynamo itself suggests, once, and every place where it did."""
+    """A hint of Dynamo itself, once, and every place where it was given."""
 
     anchor: str
     number: int
     text: str
     places: tuple[tuple[str, int, str], ...]
-    """Path, line and in which cases and targets, in words; the words are empty if there is one alone."""
+    """Path, line, and cases and targets in words; the words are empty if there is only one."""
 
 
 @dataclass(frozen=True)
 class BreakView:
-    """A break at one line, for one reason, by one way, in whatever cases and targets it was met."""
+    """A break at one line, for one reason, on one path, with all cases and targets in which it occurred."""
 
     site: BreakSite
     events: str
-    """`3 events in prefill, 1 event in decode`."""
+    """Format `3 events in prefill, 1 event in decode`."""
     hints: tuple[HintView, ...]
 
 
@@ -75,12 +75,12 @@ class FindingView:
 
     @property
     def recorded(self) -> bool:
-        """Whether the record of a run speaks of this very place."""
+        """Return True if the record of a run has this place."""
         return bool(self.shown.sites or self.shown.frames or self.shown.recompiles)
 
     @property
     def run_sentence(self) -> str:
-        """What the status says of the run; empty if what the run recorded here says it already."""
+        """Return the statement of the status about the run; empty if the record of the run has it already."""
         if view.was_shown(self.finding) and self.recorded:
             return ""
         phrase = self.phrase.removeprefix("predicted; ")
@@ -88,12 +88,12 @@ class FindingView:
 
     @property
     def weight(self) -> int:
-        """Of its level, the heaviest highest."""
+        """Return the weight of its level, highest for errors."""
         return LEVELS.index(self.finding.level)
 
     @property
     def seconds(self) -> float:
-        """Of a warm call, outside of graphs on its account; 0 if nothing was measured."""
+        """Return the seconds of a warm call that it causes outside of graphs; 0 if nothing was measured."""
         return (self.finding.cost or {}).get("seconds", 0.0)
 
 
@@ -108,22 +108,22 @@ class Group:
 
 @dataclass(frozen=True)
 class ActionView:
-    """One change to make, and every place it is due."""
+    """One change, and every place where it is needed."""
 
     advice: str
-    """What the rule, or what is known of the type of break, says to write instead; empty if neither speaks."""
+    """The advice of the rule, or for the type of break; empty if there is none."""
     hints: tuple[HintView, ...]
-    """Where no rule speaks, what Dynamo suggests."""
+    """Dynamo's suggestions, if there is no rule."""
     rule: RuleText | None
     items: tuple[FindingView, ...]
     statuses: str
     operations: int
-    """Outside of graphs on account of these places, in a warm call; None of them measured: 0."""
+    """Operations that these places cause outside of graphs, in a warm call; 0 if none was measured."""
     seconds: float
 
     @property
     def changed(self) -> tuple[FindingView, ...]:
-        """The places of which a change is known that no run refuted."""
+        """Return the places with a known change that no run refuted."""
         return tuple(
             item
             for item in self.items
@@ -134,7 +134,7 @@ class ActionView:
 
     @property
     def buys(self) -> str:
-        """What is to be gained, in words; empty if nothing was measured."""
+        """Return the gain, in words; empty if nothing was measured."""
         if not self.operations:
             return ""
         return (
@@ -165,8 +165,8 @@ class TargetView:
     sentence: str
     ladder: tuple[Stage, ...]
     time: str
-    """What the time of the run was spent on; empty if that is not known."""
-    troubles: Troubles
+    """How the time of the run was spent; empty if unknown."""
+    troubles: CaptureFailures
     explain: str | None
     disagrees: bool
     pictures: tuple[Picture, ...]
@@ -178,13 +178,13 @@ class TargetView:
 
     @property
     def stopped(self) -> Stage | None:
-        """The stage that failed for a reason that says nothing of the model, if one did."""
+        """Return the stage that failed for a reason unrelated to the model, if there is one."""
         failed = (stage for stage in self.ladder if stage.state == "fail")
         return next((stage for stage in failed if stage.reason not in OF_THE_MODEL), None)
 
     @property
     def differs(self) -> str:
-        """How compiled code differs from eager code; empty if it does not, or if that was not compared."""
+        """Return how compiled code differs from eager code; empty if it does not, or if that was not compared."""
         failed = (stage for stage in self.ladder if stage.stage == "parity" and stage.state == "fail")
         return next((stage.detail or "" for stage in failed), "")
 
@@ -204,7 +204,7 @@ class SourceLine:
     cut: int
     ran: bool
     skipped: bool
-    """Whether it stands in a function that Dynamo gave up on."""
+    """It is in a function that Dynamo gave up."""
     marks: tuple[Mark, ...]
 
 
@@ -213,9 +213,9 @@ class SourceView:
     anchor: str
     path: str
     parts: tuple[tuple[SourceLine, ...], ...]
-    """Runs of lines that follow each other; all of them but in a large report."""
+    """Runs of consecutive lines; all lines except in a large report."""
     left: int
-    """Lines that are not shown."""
+    """Number of lines that are not shown."""
     runs_known: bool
 
 
@@ -225,7 +225,7 @@ class Page(OpensLines):
     report: Report
     targets: tuple[TargetView, ...]
     brief: tuple[TargetView, ...]
-    """Targets that are only listed: many, and nothing was run for them."""
+    """Targets that are only listed: many that were not run."""
     own: tuple[FindingView, ...]
     notes: tuple[FindingView, ...]
     foreign: tuple[Group, ...]
@@ -240,17 +240,17 @@ class Page(OpensLines):
 
     @property
     def above(self) -> frozenset[str]:
-        """Anchors of the findings whose change stands above, with what to do first."""
+        """Anchors of the findings with their change in the next steps at the top."""
         actions = (*self.actions, *self.foreign_actions)
         return frozenset(item.anchor for action in actions for item in action.changed)
 
     def anchor(self, path: str, line: int) -> str:
-        """The link to a line of an annotated source; empty if that line is not on the page."""
+        """Return the link to a line of an annotated source; empty if that line is not on the page."""
         anchor = self.anchors.get((path, line))
         return f"#{anchor}" if anchor is not None else ""
 
     def committed(self, path: str, line: int) -> str:
-        """The link to a line at its commit, on the pages of the repository; empty if there is none."""
+        """Return the link to a line at its commit, on the pages of the repository; empty if there is none."""
         checkout = self.report.checkout
         if checkout is None or checkout.link is None or path not in checkout.files:
             return ""
@@ -262,17 +262,17 @@ class Page(OpensLines):
 
     @property
     def stopped(self) -> tuple[TargetView, ...]:
-        """Targets whose run ended before it could show whether they compile."""
+        """Return targets with a run that ended before it could show whether they compile."""
         return tuple(target for target in self.targets if target.stopped is not None)
 
     @property
     def differing(self) -> tuple[TargetView, ...]:
-        """Targets whose compiled code gives a different result than eager code."""
+        """Return targets with compiled results that differ from those of eager code."""
         return tuple(target for target in self.targets if target.differs)
 
     @property
     def refused(self) -> bool:
-        """Whether compiling a target failed, so that no part of it is offered."""
+        """Return True if compiling a target failed, so that no part of it is recommended."""
         return any(
             stage.state == "fail" and stage.reason in OF_THE_MODEL and stage.stage != "fullgraph"
             for target in self.targets
@@ -286,27 +286,27 @@ class Page(OpensLines):
 
     @property
     def planned(self) -> tuple[TargetView, ...]:
-        """Targets of which it was tried which parts to compile."""
+        """Return targets for which parts to compile were tried."""
         return tuple(target for target in self.targets if target.seen.plan is not None)
 
     @property
     def benched(self) -> tuple[TargetView, ...]:
-        """Targets of which it was measured whether compiling pays."""
+        """Return targets with a bench."""
         return tuple(target for target in self.targets if target.bench is not None)
 
     @property
     def compiled(self) -> bool:
-        """Whether Dynamo captured any target."""
+        """Return True if Dynamo captured any target."""
         return any(s.stage == "capture" and s.state == "pass" for t in self.targets for s in t.ladder)
 
     @property
     def many(self) -> bool:
-        """Whether the browser is to lay out only what is in sight."""
+        """Return True if the browser should lay out only the visible part."""
         return len(self.own) + len(self.notes) > MANY_FINDINGS
 
     @property
     def commit(self) -> str:
-        """The commit, and whether the files that were read are as committed; empty outside of a checkout."""
+        """Return the commit, and whether the files that were read are as committed; empty outside of a checkout."""
         checkout = self.report.checkout
         if checkout is None:
             return ""
@@ -315,11 +315,11 @@ class Page(OpensLines):
 
 
 def page(report: Report, editor: Editor | None = None) -> Page:
-    """The page on `report`, whose paths say nothing of the machine already; its lines open in `editor`."""
+    """Return the page for `report`, in which paths of the machine are already removed; its lines open in `editor`."""
     own_files = own_paths(report)
     lines = {source.path: code.plain(source.text) for source in report.sources}
     if sum(len(lines[path]) for path in own_files) <= MANY_COLOURED:
-        lines |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
+        lines |= {s.path: code.tokenize_lines(s.text) for s in report.sources if s.path in own_files}
     hints = _hints(report.targets)
     views = _findings(report, lines, hints)
     own = [item for item in views if item.finding.origin == "own"]
@@ -369,12 +369,12 @@ def _title(targets: Sequence[TargetView]) -> str:
 
 
 def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
-    """Each hint that Dynamo gave, once, with its places, in the order in which they were given."""
+    """Return each hint of Dynamo once, with its places, in the order in which they were given."""
     places: dict[str, dict[tuple[str, int], list[str]]] = {}
     several = len({(view.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
     for target in targets:
         for site in target.break_sites:
-            for hint in dict.fromkeys(map(view.reflowed, site.hints)):
+            for hint in dict.fromkeys(map(view.reflow, site.hints)):
                 found = places.setdefault(hint, {}).setdefault((site.path, site.line), [])
                 name = _named_run(target, site, targets) if several else ""
                 if name and name not in found:
@@ -391,7 +391,8 @@ def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
 
 
 def _named_run(target: TargetReport, site: BreakSite, targets: Sequence[TargetReport]) -> str:
-    """The case in which a break was met, with the target if there are several; empty if there is one of each."""
+    """Return the case in which a break occurred, with the target if there are several; empty if there is one of
+    each."""
     names = [site.case] if site.case else []
     names += [view.named_target(target, targets)] if len(targets) > 1 else []
     return " of ".join(names)
@@ -400,7 +401,7 @@ def _named_run(target: TargetReport, site: BreakSite, targets: Sequence[TargetRe
 def _breaks(
     finding: Finding, targets: Sequence[TargetReport], hints: Mapping[str, HintView]
 ) -> tuple[BreakView, ...]:
-    """The breaks on a finding's lines, those that differ in the case or the target alone told as one."""
+    """Return the breaks on a finding's lines, merged if they differ only in the case or the target."""
     alike: dict[tuple[object, ...], list[tuple[str, BreakSite]]] = {}
     for target in targets:
         for site in target.break_sites:
@@ -413,9 +414,7 @@ def _breaks(
             events=", ".join(
                 view.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
             ),
-            hints=tuple(
-                dict.fromkeys(hints[view.reflowed(hint)] for _, site in sites for hint in site.hints)
-            ),
+            hints=tuple(dict.fromkeys(hints[view.reflow(hint)] for _, site in sites for hint in site.hints)),
         )
         for sites in alike.values()
     )
@@ -430,7 +429,7 @@ def _findings(
     seen: Counter[str] = Counter()
 
     def anchor(finding: Finding) -> str:
-        """The same in each report on the same finding, so that a link to it lasts."""
+        """Return the same anchor in each report on the same finding, so that links remain valid."""
         name = f"f-{_slug(finding.fingerprint)[:16]}"
         seen[name] += 1
         return name if seen[name] == 1 else f"{name}-{seen[name]}"
@@ -465,10 +464,10 @@ def _groups(foreign: Iterable[FindingView]) -> tuple[Group, ...]:
 
 
 def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
-    """The distinct changes that findings ask for, the most urgent first."""
+    """Return the distinct changes for the findings, the most urgent first."""
     grouped: dict[tuple[str, str], list[FindingView]] = {}
     for item in loud:
-        if asks_for_change(item.finding):
+        if needs_change(item.finding):
             key = (item.rule.code, "") if item.rule else ("", item.finding.message)
             grouped.setdefault(key, []).append(item)
     ordered = sorted(grouped.values(), key=lambda items: urgency([item.finding for item in items]))
@@ -495,7 +494,7 @@ def _action(items: Sequence[FindingView]) -> ActionView:
 
 def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) -> TargetView:
     seen = target.observation
-    troubles = Troubles.of(seen)
+    troubles = CaptureFailures.of(seen)
     tree, left = _tree(seen.modules)
     clock = target.coverage.clock if target.coverage else None
     return TargetView(
@@ -533,11 +532,11 @@ _FIRST = (
     "dtype",
     "autocast",
 )
-"""Of the environment, in this order; the rest follows by name."""
+"""Entries of the environment that come first, in this order; the rest follows by name."""
 
 
 def _environment(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What was run on, in words; what was not asked for (no autocast) is left out."""
+    """Return the environment of the run, in words; defaults (no autocast) are left out."""
     keys = [*(key for key in _FIRST if key in found), *sorted(key for key in found if key not in _FIRST)]
     return tuple((key, _words(found[key])) for key in keys if found[key] not in (None, {}, ""))
 
@@ -549,13 +548,13 @@ def _words(value: Any) -> str:
 
 
 def _tree(modules: Sequence[ModuleShare]) -> tuple[tuple[Node, ...], int]:
-    """The hierarchy as nodes, and how many of the deepest modules were left out."""
+    """Return the hierarchy as nodes, and how many of the deepest modules were left out."""
     measured = [module for module in modules if module.ops is not None]
     if not measured:
         return (), 0
     total = max(module.ops or 0 for module in measured) or 1
-    kept = sorted(modules, key=lambda module: _depth(module.name))[:MANY_MODULES]
-    names = {module.name for module in kept}
+    shown = sorted(modules, key=lambda module: _depth(module.name))[:MANY_MODULES]
+    names = {module.name for module in shown}
     children: dict[str | None, list[ModuleShare]] = {}
     for module in (module for module in modules if module.name in names):
         children.setdefault(_parent(module.name, names), []).append(module)
@@ -572,7 +571,7 @@ def _tree(modules: Sequence[ModuleShare]) -> tuple[tuple[Node, ...], int]:
             tuple(node(child, module.name) for child in below),
         )
 
-    return tuple(node(module, None) for module in children.get(None, [])), len(modules) - len(kept)
+    return tuple(node(module, None) for module in children.get(None, [])), len(modules) - len(shown)
 
 
 def _depth(name: str) -> int:
@@ -580,7 +579,7 @@ def _depth(name: str) -> int:
 
 
 def _parent(name: str, names: set[str]) -> str | None:
-    """The nearest enclosing module on the page, no deeper than DEEP; None for the root."""
+    """Return the nearest enclosing module on the page, no deeper than DEEP; None for the root."""
     if not name:
         return None
     parts = name.split(".")[:-1][:DEEP]
@@ -594,7 +593,7 @@ def _parent(name: str, names: set[str]) -> str | None:
 
 
 def own_paths(report: Report) -> frozenset[str]:
-    """The files of the report that are the user's own and can be named to others."""
+    """Return the files of the report that are the user's own and can be named to others."""
     foreign = {finding.path for finding in report.findings if finding.origin == "third_party"}
     foreign |= {site.path for t in report.targets for site in t.break_sites if site.origin == "third_party"}
     foreign |= {
@@ -612,7 +611,7 @@ def _sources(
     targets: Sequence[TargetView],
     lines: Mapping[str, Sequence[code.Line]],
 ) -> tuple[SourceView, ...]:
-    """Every own file with something to say of it, by path."""
+    """Return every own file with marks, by path."""
     marks = _marks(findings, targets, own)
     executed = _line_numbers((each for target in targets for each in target.seen.executed), lines)
     skipped = _skipped_lines(targets, lines)
@@ -655,7 +654,7 @@ def _near(marked: Iterable[int]) -> set[int]:
 
 
 def _stretches(numbers: Iterable[int]) -> list[list[int]]:
-    """Ascending numbers in runs without a gap."""
+    """Split ascending numbers into runs without a gap."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -666,7 +665,7 @@ def _stretches(numbers: Iterable[int]) -> list[list[int]]:
 
 
 def _slug(text: str) -> str:
-    """`text` as a part of an anchor: what an address would have to escape becomes a dash."""
+    """Return `text` as a part of an anchor: characters that an address would have to escape become a dash."""
     return re.sub(r"[^\w./+-]", "-", text, flags=re.ASCII)
 
 
@@ -709,7 +708,7 @@ def _marks(
 
 
 def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
-    """The own line below which each break of an installed package was met."""
+    """Return the own line below which each break of an installed package occurred."""
     found: Counter[tuple[str, int]] = Counter()
     for item in target.troubles.breaks:
         if item.first.origin == "third_party":
@@ -719,7 +718,7 @@ def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
 
 
 def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
-    """Each region that may be compiled with the first of its modules, if the code of its forward is known."""
+    """Return each region that may be compiled with the first of its modules, if the code of its forward is known."""
     found = []
     for region in (region for region in target.regions if region.state != "refuted"):
         module = next((m for m in target.observation.modules if covers(region.name, m.name)), None)
@@ -739,7 +738,8 @@ def _skipped_lines(
 def _line_numbers(
     line_sets: Iterable[LineSet], lines: Mapping[str, Sequence[code.Line]]
 ) -> dict[str, set[int]]:
-    """The lines by path, of files that are shown and no more than these have: a report may claim any number."""
+    """Return the lines by path, only of files that are shown and no more than they have: a report may claim any
+    number."""
     numbers: dict[str, set[int]] = {}
     for line_set in line_sets:
         end = len(lines.get(line_set.path, ()))
@@ -749,11 +749,11 @@ def _line_numbers(
 
 
 def _counted(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """How much was read, each construct that was not understood in a few words."""
+    """Return how much was read, and each construct that was not understood in a few words."""
     unresolved = {row["construct"]: row["count"] for row in statistics.get("unresolved", ())}
     return {**statistics, **({"unresolved": unresolved} if unresolved else {})}
 
 
 def _pairs(mapping: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Key and value as text, sorted."""
+    """Return key and value as text, sorted."""
     return tuple((str(key), _words(value)) for key, value in sorted(mapping.items()))

@@ -1,4 +1,4 @@
-"""Shorten absolute paths in reports to the file name, without the name of a home folder."""
+"""Remove absolute paths and names of home folders from a report that leaves the machine."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _HOMES = re.compile(
     rf"{_ADDRESS}|(?:/(?:home|Users)/[^/\\:,;){_ENDS}]+|(?<![\w./)\]-])/root(?![\w.-])"
     rf"|[A-Za-z]:[\\/]Users[\\/][^/\\:,;){_ENDS}]+)(?:[\\/](?=[,;){_ENDS}]|$))?"
 )
-"""Where people's own folders stand, whatever stands before; the name of one is a person's."""
+"""Patterns of home folders anywhere in a path; the name of one is that of a person."""
 _IN_PROSE = re.compile(
     rf"{_ADDRESS}|(?:file://|(?<![\w:/.\\<)\]~]))"
     rf"(?:(?:[A-Za-z]:|~)?/(?:[^/:{_ENDS}]+/)+|~/|(?:[A-Za-z]:|\\|~)\\(?:[^\\:{_ENDS}]+\\)*)(?=[^\s/\\])"
 )
-"""Folders in front of a file's name. The address of a page is neither."""
+"""Pattern of folders in front of a file's name, but not of an address of a page."""
 _VERBATIM = frozenset({"text", "new_text", "summary", "why", "instead", "before", "after", "commit", "link"})
-"""A source's text and a rule's page are shown as they were written, and the address of a commit is one."""
+"""Fields shown unchanged: a source's text, a rule's page, and the address of a commit."""
 _CODE = frozenset({"diff", "code", "cure", "rollback", "production", "quoted code"})
-"""Where a slash divides."""
+"""Fields with code, where a slash divides."""
 _SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "quoted code", "dynamo": "evidence"})
-"""The static pass quotes the source."""
+"""Fields with quotes of the source by the static pass."""
 
 
 def in_address(path: str, safe: str = "/") -> str:
-    """A path as it stands in an address. A lone surrogate is a byte that is no text, as Python reads names of files; in a
-    report that comes from elsewhere it may be anything."""
+    """Return a path for an address. A lone surrogate is a byte that is not text, in Python's form for file names; in
+    a report from elsewhere it may be anything."""
     try:
         return quote(path, safe, errors="surrogateescape")
     except UnicodeEncodeError:
@@ -50,20 +50,20 @@ def in_address(path: str, safe: str = "/") -> str:
 
 
 def is_absolute(path: str) -> bool:
-    """On either kind of machine: the report may come from another one."""
+    """Return True for an absolute path on any kind of machine: the report may come from another one."""
     return _ABSOLUTE.match(path) is not None
 
 
 def file_name(path: str) -> str:
-    """Of an absolute path the file's name alone; a relative one as it is."""
+    """Return the name of the file for an absolute path; a relative one unchanged."""
     return re.split(r"[\\/]", path.rstrip("\\/"))[-1] if is_absolute(path) else path
 
 
 def without_absolute_paths(report: R) -> R:
-    """`report` with each absolute path replaced by its file name, wherever it stands but in source texts.
+    """Return `report` with each absolute path replaced by its file name, everywhere except in source texts.
 
-    Two files of one name are told apart by a number. Paths in prose that the report does not list (those of
-    a traceback) lose their folders too.
+    Two files of one name are numbered. Paths in prose that the report does not list (those of a traceback) lose their
+    folders too.
     """
     names = _names(report)
     longest_first = sorted(names, key=lambda path: (-len(path), path))
@@ -82,12 +82,12 @@ def without_absolute_paths(report: R) -> R:
 
 
 def outside(report: Report) -> frozenset[str]:
-    """The names that `without_absolute_paths` gives to files that are not below the working folder."""
+    """Return the names that `without_absolute_paths` gives to files that are not below the working folder."""
     return frozenset(_names(report).values())
 
 
 def _names(report: Report | Comparison) -> dict[str, str]:
-    """Each absolute path with the name that stands for it."""
+    """Return each absolute path with its replacement."""
     found = sorted(set(paths_in(report)))
     taken = {path for path in found if not is_absolute(path)}
     names: dict[str, str] = {}
@@ -111,7 +111,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def paths_in(value: Any) -> Iterator[str]:
-    """Every value of a field `path`, and the file part of every target's name."""
+    """Yield every value of a field `path`, and the file part of every target's name."""
     if isinstance(value, (tuple, list)):
         for item in value:
             yield from paths_in(item)
@@ -129,7 +129,7 @@ def paths_in(value: Any) -> Iterator[str]:
 
 
 def _each_string(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
-    """`value` with each text changed; `change` is told the name of the field, or the key, that it stands under."""
+    """Return `value` with each text changed; `change` gets the name of its field, or its key."""
     if isinstance(value, str):
         return change(value, key)
     if isinstance(value, Evidence):

@@ -1,4 +1,4 @@
-"""Draw operations or time of a call: a row for each level, a box for each part, as wide as its share.
+"""Charts of a call's operations or time: a row for each level, a box for each part, as wide as its share of the call.
 
 One is by module, one by file and line. Lengths are in units of the drawing.
 """
@@ -19,14 +19,14 @@ ROW = 26.0
 ROWS = 7
 LETTER = 7.0
 SMALLEST = 3.0
-"""Boxes narrower than this are drawn as one with their neighbours."""
+"""Boxes narrower than this are merged with their neighbours."""
 MANY_PLACES = 40
-"""Lines of a table of places."""
+"""Number of lines of a table of places."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """One part, or several neighbours too narrow to be told apart."""
+    """One part, or several neighbours too narrow to be drawn separately."""
 
     x: float
     y: float
@@ -42,20 +42,20 @@ class Picture:
     measure: str
     """`operations` or `time on the host`."""
     caption: str
-    """What the picture shows, in one sentence."""
+    """Description of the picture, in one sentence."""
     height: float
     boxes: tuple[Box, ...]
     deeper: bool
-    """Whether modules with a share lie below the rows drawn."""
+    """Modules with a share exist below the drawn rows."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of source: the code of a module's forward, whose operations ran in graphs, or a line that broke, on whose
-    account they ran outside."""
+    """A line of source: the code of a module's forward with operations that ran in graphs, or a line that broke and
+    caused operations outside of them."""
 
     path: str
-    """Empty for what no line answers for."""
+    """Empty if no line is responsible."""
     line: int
     what: str
     """The module's class, or the function that broke."""
@@ -73,9 +73,9 @@ class Place:
 class SourcePicture:
     picture: Picture
     places: tuple[Place, ...]
-    """What was lost first, then what was captured, the largest first."""
+    """The largest losses first, then what was captured, the largest first."""
     left: int
-    """Places that are not listed."""
+    """Number of places that are not listed."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class _Part:
 class _Measure:
     name: str
     of: Callable[[int, float], float]
-    """Of operations and their seconds."""
+    """Return the amount for operations and their seconds."""
     spelled: Callable[[float, float], str]
-    """Some of a whole, in words."""
+    """Return a part of a whole, in words."""
 
 
 def _measures(clock: str | None) -> tuple[_Measure, _Measure]:
@@ -115,7 +115,7 @@ def _measures(clock: str | None) -> tuple[_Measure, _Measure]:
 
 
 def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture, ...]:
-    """By operations, and by their time if that was measured; nothing if nothing was."""
+    """Return pictures by operations, and by their time if that was measured; nothing if nothing was."""
     operations, time = _measures(clock)
     drawn = (
         _by_module(modules, measure) for measure in ((operations, time) if _timed(modules) else (operations,))
@@ -124,7 +124,7 @@ def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture
 
 
 def _timed(modules: Sequence[ModuleShare]) -> bool:
-    """Whether it is known how much of the time was spent in graphs."""
+    """Return True if the time spent in graphs is known."""
     root = _root(modules)
     return root is not None and root.seconds_captured is not None
 
@@ -155,7 +155,7 @@ def _root(modules: Sequence[ModuleShare]) -> ModuleShare | None:
 
 
 def _children(modules: Sequence[ModuleShare]) -> dict[str, list[ModuleShare]]:
-    """By the name of the nearest enclosing module that is known."""
+    """Return the children by the name of the nearest enclosing known module."""
     children: dict[str, list[ModuleShare]] = {}
     names = {module.name for module in modules}
     for module in modules:
@@ -178,10 +178,10 @@ def _above(name: str, names: set[str]) -> str:
 def source_picture(
     modules: Sequence[ModuleShare], sites: Iterable[BreakSite], clock: str | None
 ) -> SourcePicture | None:
-    """What ran in graphs by the forward whose module it ran in, what did not by the line that broke.
+    """Return a picture of what ran in graphs by the forward of its module, and what did not by the line that broke.
 
     By time if that was measured, else by operations; None if nothing was counted. The times of a module's calls and of
-    a line's are medians, each by itself: what lines lost together is drawn as no more than what the whole lost.
+    a line's are separate medians: the sum of lines is limited to the loss of the whole.
     """
     root = _root(modules)
     operations, time = _measures(clock)
@@ -191,8 +191,8 @@ def source_picture(
         return None
     places = _places(modules, sites)
     missed = max(total - measure.of(root.ops_captured or 0, root.seconds_captured or 0.0), 0)
-    told_missed = sum(measure.of(*place.outside) for place in places)
-    shrunk = min(missed / told_missed, 1.0) if told_missed else 1.0
+    listed_missed = sum(measure.of(*place.outside) for place in places)
+    shrunk = min(missed / listed_missed, 1.0) if listed_missed else 1.0
 
     def inside(place: Place) -> float:
         return measure.of(*place.inside)
@@ -282,7 +282,8 @@ def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[
 
 
 def _seconds_left(root: ModuleShare, outside: Mapping[tuple[str, int, str], Sequence[float]]) -> float:
-    """Outside of graphs, and on no line's account; nothing below a millionth of the whole, which is rounding."""
+    """Return the time outside of graphs that no line causes; nothing below a millionth of the whole, which is
+    rounding."""
     spent = root.seconds or 0.0
     left = spent - (root.seconds_captured or 0.0) - sum(lost[1] for lost in outside.values())
     return left if left > spent * 1e-6 else 0.0

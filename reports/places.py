@@ -1,21 +1,21 @@
-"""Format places in notebooks: in a cell, or on a line of the file.
+"""Places in notebooks, for people and programs: in a cell, or on a line of the file.
 
-A report counts the lines of a notebook's code cells one after the other, as they were read. What is shown is rendered
-from the report that one of these gives.
+A report counts the lines of a notebook's code cells one after the other, as they were read. Output is rendered from the
+report that one of these returns.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
+from tcready.schema.cells import Cell, CellPlace, move_paths, path_in, place_in
 from tcready.schema.report import Report
 from tcready.schema.static import SourceText
 from tcready.schema.words import lines_of
 
 
 def by_cell(report: Report) -> Report:
-    """The report with each cell of a notebook as a file of its own: `nb.ipynb:cell 3`, line 5."""
+    """Return the report with each cell of a notebook as a separate file: `nb.ipynb:cell 3`, line 5."""
     cells = _cells(report)
     if not cells:
         return report
@@ -25,18 +25,18 @@ def by_cell(report: Report) -> Report:
         return (path_in(path, place), place.line) if place else None
 
     sources = tuple(part for source in report.sources for part in _parted(source))
-    return dataclasses.replace(moved(report, within), sources=sources)
+    return dataclasses.replace(move_paths(report, within), sources=sources)
 
 
 def by_file_line(report: Report) -> Report:
-    """The report with the lines of notebooks as they stand in the .ipynb file. Columns stay those of the code."""
+    """Return the report with line numbers of notebooks in the .ipynb file. Columns remain those of the code."""
     cells = _cells(report)
 
     def in_file(path: str, line: int) -> tuple[str, int] | None:
         place = place_in(cells.get(path, ()), line)
         return (path, place.file_line) if place else None
 
-    return moved(report, in_file) if cells else report
+    return move_paths(report, in_file) if cells else report
 
 
 def _cells(report: Report) -> dict[str, tuple[Cell, ...]]:
@@ -44,7 +44,7 @@ def _cells(report: Report) -> dict[str, tuple[Cell, ...]]:
 
 
 def _parted(source: SourceText) -> list[SourceText]:
-    """A source for each cell; a file that is no notebook itself."""
+    """Return a source for each cell; a file that is not a notebook unchanged."""
     if not source.cells:
         return [source]
     lines = lines_of(source.text)

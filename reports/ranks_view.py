@@ -1,4 +1,4 @@
-"""Describe what several processes showed of one model: a row for each rank, and where they differ."""
+"""The results of several processes for one model, in words: a row for each rank, and where they differ."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 WORDS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2", "tp": "tensor parallel"}
 MANY = 6
-"""Names that are listed; the rest is counted."""
+"""Number of names that are listed; the rest is counted."""
 
 
 def shared_sentence(found: ParallelRun) -> str:
-    """How the processes share the model: `FSDP2: sharded by themselves are blocks.0, blocks.1`; the word alone where no
-    model came to be shared."""
+    """Describe how the processes share the model: `FSDP2: sharded by themselves are blocks.0, blocks.1`; the keyword
+    alone if no model was shared."""
     if not found.plan_from:
         return WORDS[found.kind]
     if found.kind == "fsdp":
@@ -35,7 +35,8 @@ def shared_sentence(found: ParallelRun) -> str:
 
 
 def rows(seen: Observation, most: int, more: str) -> Iterator[tuple[str, str]]:
-    """Lines with their labels, `most` of a kind; `more` says how to see the rest. None of a run of one process."""
+    """Yield lines with their labels, `most` of a kind; `more` says how to see the rest. None for a run of one
+    process."""
     ddp, shared = seen.ddp, seen.parallel
     if ddp is not None:
         yield "processes", ddp_sentence(ddp)
@@ -69,7 +70,7 @@ def _labelled(label: str, texts: Sequence[str], most: int, more: str) -> Iterato
 
 
 def rank_cells(rank: RankRun) -> tuple[str, ...]:
-    """State, graphs, captured share, breaks, recompiles of one rank."""
+    """Return state, graphs, captured share, breaks, recompiles of one rank."""
     return (
         STAGE_WORD[rank.state],
         str(rank.graphs),
@@ -80,14 +81,14 @@ def rank_cells(rank: RankRun) -> tuple[str, ...]:
 
 
 def rank_sentence(rank: RankRun) -> str:
-    """`2 graphs, 86 % of the operations in them, no break, no recompile`, or why there is nothing."""
+    """Format `2 graphs, 86 % of the operations in them, no break, no recompile`, or why there is nothing."""
     if rank.state != "pass":
         return f"{STAGE_WORD[rank.state]}: {rank.detail}"
     return _counts(rank.graphs, rank.share, rank.breaks, rank.recompiles)
 
 
 def blocks_sentence(rank: RankRun) -> str:
-    """The same where each sharded block was compiled by itself; empty if none was."""
+    """Return the same with each sharded block compiled alone; empty if none was."""
     blocks = rank.blocks
     if blocks is None:
         return ""
@@ -97,7 +98,7 @@ def blocks_sentence(rank: RankRun) -> str:
 
 
 def difference_sentence(found: RankDifference) -> str:
-    """`graph 1 (model.py:40 Net.forward): rank 0: ...; rank 1: ...`."""
+    """Format `graph 1 (model.py:40 Net.forward): rank 0: ...; rank 1: ...`."""
     place = f" ({_place(found.place)})" if found.place is not None else ""
     case = f" in {found.case}" if found.case else ""
     waits = "; the collectives differ: ranks hang or die in them" if found.collectives else ""
@@ -105,14 +106,14 @@ def difference_sentence(found: RankDifference) -> str:
 
 
 def hooks_sentence(found: ParallelRun) -> str:
-    """Where FSDP ends graphs on purpose; empty if it does nowhere."""
+    """Describe where FSDP ends graphs on purpose; empty if nowhere."""
     if not found.hooks:
         return ""
     return f"FSDP's hooks gather parameters outside of graphs at {places(found.hooks)}: deliberate, no break of your code"
 
 
 def split_rows(ddp: Ddp) -> tuple[tuple[str, str, str], ...]:
-    """Of each graph that DDPOptimizer parted, each part: its name, its bytes, where it begins and what it holds."""
+    """Yield each part of each graph that DDPOptimizer split: its name, its bytes, where it begins and its content."""
     return tuple(
         (_named(split, number_, index), f"{size:,}", _part(part))
         for number_, split in enumerate(ddp.splits, 1)
@@ -140,7 +141,7 @@ def _counts(graphs: int, share: float | None, breaks: Sequence[Frame], recompile
 
 
 def places(frames: Sequence[Frame]) -> str:
-    """`model.py:3, model.py:9`; `none`."""
+    """Format `model.py:3, model.py:9`; `none`."""
     return _some([f"{frame.path}:{frame.line}" for frame in frames]) if frames else "none"
 
 

@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: what code scanning reads (GitHub, Azure DevOps, editors)."""
+"""SARIF 2.1.0 for code scanning (GitHub, Azure DevOps, editors)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,38 @@ from collections.abc import Collection
 from typing import Any
 
 from tcready.reports.paths import in_address, outside, without_absolute_paths
-from tcready.reports.view import EFFECT_WORD, advice_on, heaviest_first, listed, reflowed, rules_by_code
+from tcready.reports.view import (
+    EFFECT_WORD,
+    advice_on,
+    findings_to_list,
+    heaviest_first,
+    reflow,
+    rules_by_code,
+)
 from tcready.schema.edit import Edit
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SHOWN = 5000
-"""Results that GitHub shows of one run, the heaviest first (docs.github.com, SARIF support for code scanning)."""
+"""Number of results that GitHub shows of one run, the most severe first (docs.github.com, SARIF support for code
+scanning)."""
 FINGERPRINT = "tcready/v1"
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """One run as JSON. Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    """Return one run as JSON. Findings in installed packages are left out unless `third_party`: their files are in no
+    diff.
 
-    Of more than 5,000 results the heaviest are kept, and the invocation says how many were left out.
+    Of more than 5,000 results the most severe are kept, and the invocation says how many were left out.
     """
     shown, elsewhere = without_absolute_paths(report), outside(report)
     known = rules_by_code(shown)
-    found = listed(shown, third_party)
-    kept = heaviest_first(found)[:SHOWN]
-    ids = sorted({code_of_rule(finding) for finding in kept})
+    found = findings_to_list(shown, third_party)
+    results = heaviest_first(found)[:SHOWN]
+    ids = sorted({code_of_rule(finding) for finding in results})
     index = {code: position for position, code in enumerate(ids)}
-    samples = {code_of_rule(finding): finding for finding in reversed(kept)}
+    samples = {code_of_rule(finding): finding for finding in reversed(results)}
     notes = [f"{item.path}: {item.reason}" for item in shown.skipped] + list(shown.warnings)
     if len(found) > SHOWN:
         notes.append(f"{len(found) - SHOWN} lighter results are left out: {SHOWN} are shown at most")
@@ -50,14 +59,14 @@ def render(report: Report, *, third_party: bool = False) -> str:
                 ],
             }
         ],
-        "results": [_result(finding, index, elsewhere) for finding in kept],
+        "results": [_result(finding, index, elsewhere) for finding in results],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, sort_keys=True) + "\n"
 
 
 def code_of_rule(finding: Finding) -> str:
-    """The rule's code; what a run alone showed has an id by what advises on it (`run-GB0170`), else by its effect."""
+    """Return the rule's code; for what only a run showed an ID by its advice (`run-GB0170`), else by its effect."""
     return finding.rule or f"run-{finding.advice or finding.effect.replace('_', '-')}"
 
 
@@ -72,7 +81,7 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
             "help": {"text": summary},
             "properties": {"tags": ["torch.compile", effect]},
         }
-    why, instead = reflowed(rule.why), reflowed(rule.instead)
+    why, instead = reflow(rule.why), reflow(rule.instead)
     return {
         "id": code,
         "name": rule.name.title().replace("-", ""),
@@ -87,7 +96,7 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str]) -> dict[str, Any]:
-    """`elsewhere`: files that are not below the source root."""
+    """Return a result. `elsewhere`: files that are not below the source root."""
 
     def artifact(path: str) -> dict[str, str]:
         below = finding.origin == "own" and path not in elsewhere
@@ -130,7 +139,7 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
 
 
 def _region(finding: Finding) -> dict[str, int]:
-    """The span; in a notebook whole lines, since there a line of the file is a line of code in quotes."""
+    """Return the span; in a notebook whole lines, because a line of the file is a quoted line of code."""
     lines = {"startLine": finding.line, "endLine": finding.end_line}
     if finding.cell is not None:
         return lines

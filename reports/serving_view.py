@@ -1,4 +1,4 @@
-"""Describe what a serving engine does with the findings."""
+"""The effect of a serving engine on the findings, in words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REASON: Mapping[ServedReason, str] = MappingProxyType(
 
 
 def engine_sentence(found: Serving) -> str:
-    """`vllm 0.12.0: 100 classes are compiled, ...`, or that it is not installed."""
+    """Format `vllm 0.12.0: 100 classes are compiled, ...`, or that it is not installed."""
     name = f"{found.engine} {found.version}" if found.version else found.engine
     if not found.installed:
         return f"{found.engine} is not installed here: what it compiles, where it splits and its operators were not read"
@@ -56,26 +56,26 @@ def engine_sentence(found: Serving) -> str:
 
 
 def counts_sentence(found: Serving) -> str:
-    """`of 5 findings 2 are handled, 1 is hit, 2 are not compiled`."""
+    """Format `of 5 findings 2 are handled, 1 is hit, 2 are not compiled`."""
     counts = Counter(each.state for each in found.findings)
     parts = [f"{counts[state]} {word}" for state, word in STATE.items() if counts[state]]
     return f"of {number(len(found.findings), 'finding')}: {', '.join(parts)}" if parts else "no findings"
 
 
 def class_sentence(found: ServedClass) -> str:
-    """`LlamaModel (vllm/...:3): dynamic are input_ids 0, positions -1; compiled if ...`."""
+    """Format `LlamaModel (vllm/...:3): dynamic are input_ids 0, positions -1; compiled if ...`."""
     if found.unread:
         return f"{found.name} ({found.path}:{found.line}): not read is {found.unread}"
     dims = ", ".join(f"{name} {dimension}" for name, dimension in found.dynamic) or found.dynamic_unread
     condition = f"; compiled if {found.enable_if}" if found.enable_if else ""
     taken = "; taken back by ignore_torch_compile" if found.ignored else ""
     above = f", as {found.inherits} is" if found.inherits else ""
-    told = dims or "none that is told"
-    return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {told}{condition}{taken}"
+    dynamic = dims or "none that is told"
+    return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {dynamic}{condition}{taken}"
 
 
 def operator_sentence(found: ServedOperator) -> str:
-    """`vllm::attention (vllm/...:3): graphs are split at it`."""
+    """Format `vllm::attention (vllm/...:3): graphs are split at it`."""
     place = f" ({found.code.path}:{found.code.line})" if found.code is not None else ""
     facts = [
         *(["graphs are split at it"] if found.splits else []),
@@ -89,12 +89,12 @@ def operator_sentence(found: ServedOperator) -> str:
 
 
 def finding_sentence(found: ServedFinding) -> str:
-    """`hit: LlamaModel is compiled with fullgraph=True: ...`."""
+    """Format `hit: LlamaModel is compiled with fullgraph=True: ...`."""
     return f"{STATE[found.state]}: {REASON[found.reason].format(by=found.by)}"
 
 
 def rows(report: Report, found: Serving, most: int | None, more: str) -> Iterator[tuple[str, str]]:
-    """Lines with their labels, `most` of a kind if that is given; `more` says how to see the rest."""
+    """Yield lines with their labels, `most` of a kind if given; `more` says how to see the rest."""
     yield "engine", engine_sentence(found)
     if not found.installed:
         return
@@ -117,7 +117,7 @@ def rows(report: Report, found: Serving, most: int | None, more: str) -> Iterato
 
 
 def by_finding(report: Report) -> tuple[tuple[Finding, ServedFinding], ...]:
-    """The findings that are told, with what is made of each; those that are hit first."""
+    """Return the shown findings, with the effect on each; those that are hit first."""
     known = {each.fingerprint: each for each in (report.serving.findings if report.serving else ())}
     pairs = [(each, known[each.fingerprint]) for each in report.findings if each.fingerprint in known]
     order: tuple[ServedState, ...] = ("hit", "not_read", "handled", "not_compiled")

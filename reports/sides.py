@@ -23,12 +23,12 @@ class SideLine:
 
 @dataclass(frozen=True)
 class Hunk:
-    """Both sides have as many lines, those that stand beside each other at one index."""
+    """A hunk with as many lines on both sides; lines side by side have the same index."""
 
     path: str
-    """Empty if the diff does not say."""
+    """Empty if the diff does not have it."""
     line: int | None
-    """Of the text before, where it begins; None if the diff does not say."""
+    """First line in the text before; None if the diff does not have it."""
     before: tuple[SideLine, ...]
     after: tuple[SideLine, ...]
 
@@ -40,7 +40,7 @@ class Sides:
 
 
 def sides(diff: str) -> Sides:
-    """The hunks of `diff`; a diff without a header of a hunk is one."""
+    """Return the hunks of `diff`; a diff without a header of a hunk is one."""
     hunks: list[Hunk] = []
     path, line = "", None
     rows: list[tuple[str, str]] = []
@@ -70,7 +70,7 @@ def sides(diff: str) -> Sides:
 
 
 def _named(header: str) -> str:
-    """The path of `+++ b/model.py`; empty where it is quoted."""
+    """Return the path of `+++ b/model.py`; empty if it is quoted."""
     name = header[4:].partition("\t")[0]
     return "" if name.startswith('"') else re.sub(r"^[ab]/", "", name)
 

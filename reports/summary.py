@@ -1,4 +1,4 @@
-"""The HTML of a check in a notebook: self-contained, and without effect on the rest of the page."""
+"""The display of a check in a notebook: a self-contained piece of HTML that affects nothing around it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tcready.reports.places import by_cell
 from tcready.schema.report import Report
 
 SHOWN = 20
-"""Findings that are listed; the page has all."""
+"""Number of findings that are listed; the page has all."""
 
 
 def render(report: Report) -> str:
-    """Verdict, coverage and plan of each target, then the findings in own code, the heaviest first."""
+    """Return verdict, coverage and plan of each target, then the findings in own code, the most severe first."""
     shown = by_cell(without_absolute_paths(report))
-    own = view.heaviest_first(view.listed(shown, third_party=False))
+    own = view.heaviest_first(view.findings_to_list(shown, third_party=False))
     return (
         environment()
         .get_template("summary.html.jinja")

@@ -1,4 +1,4 @@
-"""Render a sweep as static pages: one of all models, with search and paging, and one of each model."""
+"""A sweep as static pages: one of all models with search and paging, and one of each model."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.sweep import Sweep, SweptModel, SweptSite
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 
 SHOWN_MODELS = 12
-"""Models named with a site, before the rest is folded away."""
+"""Number of models named with a site, before the rest is folded."""
 LONGEST = 60
-"""Characters of a target in the name of its page."""
+"""Maximum characters of a target in the name of its page."""
 LARGEST = 1e300
 Cell = tuple[str, str]
-"""What a cell shows, and what it is sorted by."""
+"""The text of a cell, and its sort key."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Row:
     model: SweptModel
     word: str
     cells: tuple[Cell, ...]
-    """Without the first, which names the model."""
+    """Without the first, which has the name of the model."""
     href: str
-    """Of the model's own page; empty if there is none."""
+    """The link to the model's own page; empty if there is none."""
     why: str
-    """In a sentence, where no count in the row shows it; else empty."""
+    """In a sentence, if no count in the row shows it; else empty."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class SweepPage(WithoutSource):
-    """What the page of all models shows."""
+    """The content of the page of all models."""
 
     report: Report
     sweep: Sweep
@@ -62,14 +62,14 @@ class SweepPage(WithoutSource):
     rows: tuple[Row, ...]
     sites: tuple[SiteRow, ...]
     changes: tuple[tuple[str, str, str], ...]
-    """Name, page, and what is found otherwise than in the last sweep."""
+    """Name, page, and differences from the last sweep."""
     editor: Editor | None
     many: bool = False
 
 
 def render(report: Report, editor: str = "none", root: Path | None = None, folder: str = "") -> str:
-    """The page of all models, with a trailing newline. `editor` and `root` are those of a report's page; the pages of
-    `pages` are linked to where `folder` names the folder beside it that holds them.
+    """Return the page of all models, with a trailing newline. `editor` and `root` are those of a report's page; the
+    pages of `pages` are linked in the folder `folder` beside it.
 
     Raises TcreadyError for an unknown `editor`; ValueError if the report is not one of a sweep.
     """
@@ -83,14 +83,14 @@ def render(report: Report, editor: str = "none", root: Path | None = None, folde
 
 
 def page_names(sweep: Sweep) -> dict[str, str]:
-    """The file of each model's page: the same in each sweep, so that a link to it lasts."""
+    """Return the file of each model's page: the same in each sweep, so that links remain valid."""
     return {each.target: _file_name(each.target) for each in sweep.models}
 
 
 def pages(report: Report) -> Iterator[tuple[str, Report]]:
-    """Name of the file and report of each model: all its runs, and what was found where they went.
+    """Return name of the file and report of each model: all its runs, and the findings in their code.
 
-    A finding belongs to a model if it is predicted for it, stands at a line at which it breaks, or on one that it ran.
+    A finding belongs to a model if it is predicted for it, or is on a line at which it breaks or that it ran.
     """
     assert report.sweep is not None
     by_path: dict[str, list[Finding]] = defaultdict(list)
@@ -147,12 +147,12 @@ def pages(report: Report) -> Iterator[tuple[str, Report]]:
 
 
 def _lines(targets: list[TargetReport]) -> dict[str, set[tuple[int, int]]]:
-    """The ranges of lines that runs of a model went through, and the lines at which it broke, by path."""
+    """Return the ranges of lines that runs of a model executed, and the lines at which it broke, by path."""
     found: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for target in targets:
         for each in target.observation.executed:
             found[each.path].update(each.ranges)
-        troubles = Troubles.of(target.observation)
+        troubles = CaptureFailures.of(target.observation)
         for item in troubles.breaks:
             found[item.first.path].add((item.first.line, item.first.line))
         for frame in troubles.frames:
@@ -166,7 +166,8 @@ def _file_name(target: str) -> str:
 
 
 def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor | None) -> SweepPage:
-    """`named` has the targets as they were named, `shown` the same without what they say of the machine."""
+    """Return the page. `named` has the targets as the user named them, `shown` the same without paths of the
+    machine."""
     assert named.sweep is not None
     assert shown.sweep is not None
     sweep = shown.sweep
@@ -202,7 +203,7 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
 
 
 def _sorted_cells(each: SweptModel, table: sweep_view.Table) -> tuple[Cell, ...]:
-    """The cells but the first, each with the number that it is sorted by; texts are sorted as they stand."""
+    """Return the cells except the first, each with the number that it is sorted by; texts are sorted as text."""
     found = each.outcome
     numbers = {
         "verdict": sweep_view.ORDER.index(sweep_view.word(found)),
@@ -221,5 +222,5 @@ def _sorted_cells(each: SweptModel, table: sweep_view.Table) -> tuple[Cell, ...]
 
 
 def _key(value: float | None) -> str:
-    """What is not known comes before all that is."""
+    """Return the sort key. Unknown values come first."""
     return "-1" if value is None else f"{max(min(value, LARGEST), -LARGEST):.6g}"

@@ -1,4 +1,4 @@
-"""Render a sweep for a terminal: counts by verdict, the table, sites over all models, and changes."""
+"""A sweep for a terminal: the number of models by result, the table, sites over all of them, changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from tcready.schema.sweep import Sweep
 
 ROWS = 40
-"""Models in the table, unless all are asked for."""
+"""Number of models in the table, unless all are requested."""
 SITES = 15
 FIXES = 3
 CHANGES = 15
 
 
 def render(report: Report, sweep: Sweep, *, whole: bool = False) -> str:
-    """The sweep as plain text with a trailing newline; `whole` shows every row of each table."""
+    """Return the sweep as plain text with a trailing newline; `whole` shows every row of each table."""
     return "".join(f"{visible(line)}\n" for line in _lines(report, sweep, whole=whole))
 
 
@@ -90,7 +90,7 @@ def _rest(left_out: int, one: str) -> Iterator[str]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """The first column to the left, the others to the right."""
+    """Yield a table with the first column aligned left, the others right."""
     given = [[visible(cell) for cell in row] for row in rows]
     widths = [max(cell_len(row[place]) for row in given) for place in range(len(given[0]))]
     for row in given:

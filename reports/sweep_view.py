@@ -1,4 +1,4 @@
-"""The cells and sentences that text and Markdown of a sweep share."""
+"""The content of text and Markdown on a sweep: cells of its table, and its sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATE_WORD: dict[SweptState, str] = {
     "unread": "cannot be read",
     "failed": "failed",
 }
-"""What stands in the place of the verdict; empty: the verdict itself."""
+"""The text in place of the verdict; empty: the verdict itself."""
 ORDER = ("cannot be read", "failed", "inputs unknown", "unknown", "not ready", "ready by region", "ready")
 """The worst first."""
 CAUSE_WORD: dict[ChangeKind, str] = {
@@ -45,17 +45,17 @@ NONE = "-"
 
 
 def word(found: Outcome) -> str:
-    """`ready`, `not ready`, `inputs unknown`."""
+    """Format `ready`, `not ready`, `inputs unknown`."""
     return STATE_WORD[found.state] or VERDICT_WORD[found.verdict]
 
 
 def by_urgency(models: Sequence[SweptModel]) -> list[SweptModel]:
-    """The worst first, then by name."""
+    """Sort the worst first, then by name."""
     return sorted(models, key=lambda each: ORDER.index(word(each.outcome)))
 
 
 def why(model: SweptModel) -> str:
-    """Why a model came to what it did, if no site counted in its row says so; else empty."""
+    """Return why a model has its result, if no site counted in its row shows it; else empty."""
     found = model.outcome
     judged = found.state in ("run", "read")
     if judged and (found.verdict == "ready" or found.own_sites or found.third_party_sites):
@@ -68,7 +68,7 @@ def why(model: SweptModel) -> str:
 
 
 def headline(sweep: Sweep) -> str:
-    """How many models came to what."""
+    """Return the number of models by result."""
     counts = Counter(word(each.outcome) for each in sweep.models)
     parts = [f"{counts[name]} {name}" for name in reversed(ORDER) if counts[name]]
     models = number(len({each.target for each in sweep.models}), "model")
@@ -79,22 +79,22 @@ def headline(sweep: Sweep) -> str:
 
 
 def effort(sweep: Sweep) -> str:
-    """What was worked out, and how long that took."""
+    """Return how much was computed, and how long that took."""
     return f"{number(sweep.made, 'result')} worked out in {duration(sweep.seconds)}, {sweep.taken} taken from the store"
 
 
 @dataclass(frozen=True)
 class Table:
-    """How the rows of a sweep are laid out."""
+    """The layout of the rows of a sweep."""
 
     differs: tuple[bool, ...]
-    """Which of mode, device, torch and Python tell its settings apart; empty if there is one setting."""
+    """Those of mode, device, torch and Python in which its settings differ; empty if there is one setting."""
     gains: bool
-    """Whether the speed of any model was measured."""
+    """The speed of some model was measured."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The heads of the table."""
+        """Return the headings of the table."""
         setting = ("setting",) if self.differs else ()
         gain = ("gain",) if self.gains else ()
         return (
@@ -110,7 +110,7 @@ class Table:
         )
 
     def cells(self, each: SweptModel) -> tuple[str, ...]:
-        """One row of the table."""
+        """Return one row of the table."""
         found = each.outcome
         known = found.state in ("run", "read")
         setting = (self._setting(each),) if self.differs else ()
@@ -128,7 +128,7 @@ class Table:
         )
 
     def named(self, each: SweptModel) -> str:
-        """The target, with its setting if there are several; what cannot be read is in none."""
+        """Return the target, with its setting if there are several and it could be read."""
         return f"{each.target} ({self._setting(each)})" if self.differs and each.device else each.target
 
     def _setting(self, each: SweptModel) -> str:
@@ -146,12 +146,12 @@ class Table:
 
 
 def laid_out(sweep: Sweep) -> Table:
-    """Made once for all rows: it looks at each of them."""
+    """Create the layout once for all rows, because it looks at each of them."""
     every = _settings(sweep)
     differs: tuple[bool, ...] = ()
     if len(every) > 1:
         *plain, interpreters = zip(*every, strict=True)
-        # A path is long: it is shown only if versions do not tell the interpreters apart.
+        # A path is long: it is shown only if versions do not distinguish the interpreters.
         versions = {each[2:4] for each in every}
         differs = (
             *(len({*values} - {""}) > 1 for values in plain),
@@ -161,8 +161,8 @@ def laid_out(sweep: Sweep) -> Table:
 
 
 def _settings(sweep: Sweep) -> set[tuple[str, str, str, str, str]]:
-    """Mode, device, torch, Python and interpreter of the runs. One that ended before it said what it ran in is of a known
-    setting."""
+    """Return mode, device, torch, Python and interpreter of the runs. For one that ended before it reported them,
+    use a known setting."""
     every = {
         (each.mode, each.device, each.torch, each.python, each.interpreter)
         for each in sweep.models
@@ -173,7 +173,7 @@ def _settings(sweep: Sweep) -> set[tuple[str, str, str, str, str]]:
 
 
 def site_words(site: SweptSite) -> str:
-    """How many models break there, what it costs, and what cures it."""
+    """Return how many models break there, the cost, and the fix."""
     parts = [number(len(site.models), "model")]
     if site.operations:
         parts.append(f"{number(site.operations, 'operation')} out of graphs")
@@ -184,13 +184,13 @@ def site_words(site: SweptSite) -> str:
 
 
 def fix_words(fix: SweptFix) -> str:
-    """What a change is said to remove."""
+    """Return what a change should remove."""
     cost = f", {duration(fix.seconds)} out of graphs" if fix.seconds else ""
     return f"{fix.what}: for {number(fix.sites, 'site')} of {number(len(fix.models), 'model')}{cost}"
 
 
 def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
-    """Each model of which something else is found than in the last sweep: how, and on account of what."""
+    """Yield each model with a different result than in the last sweep: the difference, and its reason."""
     shown = laid_out(sweep)
     for each in sweep.models:
         if not sweep.has_last or each.outcome.state == "unread":
@@ -210,7 +210,7 @@ def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
 
 
 def unmoved(sweep: Sweep) -> str:
-    """How many models were worked out again on account of what changed, and are as they were; empty if none."""
+    """Return how many models were computed again because of changes, and have the same result; empty if none were."""
     same = [each for each in sweep.models if each.before == each.outcome and each.causes]
     if not same:
         return ""

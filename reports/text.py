@@ -1,7 +1,7 @@
-"""The report for a terminal: short by default, or in full.
+"""The report for a terminal: short by default, complete on request.
 
-Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
-for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.
+Every string of the report is written with its control characters escaped, and is passed to rich, which only adds
+colors, as a `Text`, never as markup: the content of a model file cannot color, move or hide the output.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from tcready.schema.report import Report
 from tcready.schema.static import Finding
 
 LINES = 60
-"""Rows that the short form keeps to, if findings and targets are not too many for it."""
+"""Maximum rows of the short form, if findings and targets are not too many."""
 BENCH_LINES, CASE_LINES = 25, 6
-"""The same for the bench of a target with one case, and what each further case adds. Findings make way there."""
+"""The same for the bench of a target with one case, and the addition for each further case. Findings are shortened
+there."""
 NARROWEST = 40
 
 
@@ -31,14 +32,14 @@ def render(
     stored: str | None = None,
     of_a_result: bool = False,
 ) -> str:
-    """The report as terminal text, `width` columns wide, with a trailing newline.
+    """Return the report as terminal text, `width` columns wide, with a trailing newline.
 
-    First the verdict of each target and what to do about it, then a line or two a finding; `verbose` tells all of each
-    finding and each run, the verdicts last with what to do. Of a sweep there are its tables, and all of that only with
-    `verbose`. Lines that a tool or a click may pick up (`path:line:col: ...`) are never wrapped, except in the report of
-    a bench, which is about other things. `third_party` shows findings in installed packages one by one instead of one
-    line a file and rule. `stored` is the file that holds the report, if it was not made just now; `of_a_result`: whether
-    what shows it is a value of a Python process, which has `to_text`.
+    First the verdict of each target and what to do about it, then a line or two for each finding; `verbose` shows
+    everything about each finding and each run, the verdicts last with what to do. For a sweep its tables are shown, and
+    the rest only with `verbose`. Lines that a tool or a click may use (`path:line:col: ...`) are never wrapped, except
+    in the report of a bench, which is about other things. `third_party` shows findings in installed packages one by one
+    instead of one line for each file and rule. `stored` is the file that holds the report, if it was not just made;
+    `of_a_result`: the report is shown by a value of a Python process, which has `to_text`.
     """
     width = max(width, NARROWEST)
     swept = ""
@@ -68,7 +69,7 @@ def render(
 
 
 def render_finding(report: Report, finding: Finding, *, color: bool = False, width: int = 100) -> str:
-    """All that the report knows of one of its findings, as `render` tells it with `verbose`."""
+    """Return everything that the report knows about one of its findings, as `render` shows it with `verbose`."""
     width = max(width, NARROWEST)
     out = io.StringIO()
     LongText(_write(out, width, color), width, report, third_party=True).finding(finding, set())
@@ -80,5 +81,5 @@ def _write(out: io.StringIO, width: int, color: bool) -> Write:
 
 
 def _rows(text: str, width: int) -> int:
-    """Rows of a terminal that it takes."""
+    """Return the number of terminal rows that it takes."""
     return sum(max(-(-cell_len(line) // width), 1) for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Decide which findings ask for a change, and which to fix first. Pure."""
+"""Decide which findings require a change, and in which order to fix them. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ WEIGHT: Mapping[Status, int] = MappingProxyType(
         "not_observed": 5,
     }
 )
-"""By what a run showed of it."""
+"""Weights by the result of a run."""
 
 
-def asks_for_change(finding: Finding) -> bool:
+def needs_change(finding: Finding) -> bool:
     return finding.effect != "intent" and finding.status != "not_observed"
 
 
 def urgency(group: Sequence[Finding]) -> tuple[bool, bool, float, int, bool, int, int, str]:
-    """What sorts findings of one kind: what raises comes first, then what compiles again at every call, whatever a call
-    costs; then what costs most in a run, then what is worst and surest."""
+    """Return the sort key of findings of one kind: those that raise come first, then those that recompile at every
+    call, whatever a call costs; then those that cost most in a run, then the most severe and certain ones."""
     return (
         not any(map(_raises, group)),
         not any(map(_again_at_every_call, group)),
@@ -41,26 +41,26 @@ def urgency(group: Sequence[Finding]) -> tuple[bool, bool, float, int, bool, int
 
 
 def _raises(finding: Finding) -> bool:
-    """Whether a run saw compiled code raise where eager code does not."""
+    """Return True if compiled code raised in a run and eager code does not."""
     return finding.status in ("confirmed", "runtime_only") and finding.effect == "compile_error"
 
 
 def _again_at_every_call(finding: Finding) -> bool:
-    """Whether a run saw it compile again with the same inputs: at Dynamo's limit all of the function runs eagerly."""
+    """Return True if it recompiled in a run with the same inputs: at Dynamo's limit the whole function runs eagerly."""
     shown = finding.status in ("confirmed", "runtime_only")
     return shown and finding.effect == "recompile" and finding.level == LEVELS[-1]
 
 
 def seconds(group: Iterable[Finding]) -> float:
-    """Of a warm call, that run outside of graphs on account of these."""
+    """Return the seconds of a warm call that these cause outside of graphs."""
     return sum(cost.get("seconds", 0.0) for cost in _at_lines(group))
 
 
 def operations(group: Iterable[Finding]) -> int:
-    """Those that run outside of graphs on account of these."""
+    """Return the operations that these cause outside of graphs."""
     return sum(int(cost.get("operations", 0)) for cost in _at_lines(group))
 
 
 def _at_lines(group: Iterable[Finding]) -> Iterable[Mapping[str, float]]:
-    """Findings on one line share what the break there costs."""
+    """Group findings by line: those on one line share the cost of the break there."""
     return {(finding.path, finding.line): finding.cost or {} for finding in group}.values()

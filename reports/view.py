@@ -1,4 +1,4 @@
-"""What all readable formats share: the words for a status, what counts, which line is meant.
+"""Texts that readable formats share: the words for a status, what counts, which line is meant.
 
 Pure functions over `tcready.schema`; no markup and no layout.
 """
@@ -16,7 +16,7 @@ from tcready.schema.frozen import dataclass
 from tcready.schema.observation import Stage, device_kind
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding, FindingTarget, RuleText
-from tcready.schema.troubles import Break, Troubles
+from tcready.schema.troubles import Break, CaptureFailures
 from tcready.schema.words import (
     LEVELS,
     PLACEMENT_WORDS,
@@ -30,7 +30,7 @@ from tcready.schema.words import (
     lines_of,
 )
 from tcready.schema.words import visible as visible
-from tcready.target import NOTEBOOK, Target, quoted
+from tcready.target import NOTEBOOK, Target, quote
 
 if TYPE_CHECKING:
     from tcready.schema.fix import Proof
@@ -94,7 +94,7 @@ _AROUND: dict[str | None, str] = {
     "checkpoint": "below a checkpoint",
     "no tensor": "no tensor goes in",
 }
-"""Why a function is not split, if it is no statement around the place."""
+"""Why a function is not split, if the reason is not a statement around the place."""
 _TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
     ("loss", "gradients"),
     ("forward", "backward"),
@@ -109,8 +109,8 @@ TIME_GROUPS: tuple[tuple[str, tuple[StageName, ...]], ...] = (
     ("comparison", ("parity",)),
     ("Inductor", ("backend",)),
 )
-"""What the time of a run is spent on, and the stages that belong to it. A training step belongs to Dynamo too; the rest
-is `other`: the start and the end of the process, and what lies between stages."""
+"""Uses of the time of a run, and the stages that belong to each. A training step belongs to Dynamo too; the rest is
+`other`: the start and the end of the process, and the time between stages."""
 _MANY_NAMES = 4
 _REGION_WORD: dict[RegionState, str] = {
     "predicted": "predicted, not run",
@@ -131,7 +131,7 @@ _FALLBACK: dict[Verdict, str] = {
 
 
 def percent(share: float) -> str:
-    """`61 %`; only a share that is exactly whole reads 100 %, only one that is exactly nothing 0 %."""
+    """Format `61 %`; only a share that is exactly whole is 100 %, only one that is exactly nothing 0 %."""
     value = share * 100
     if 99 < value < 100 or 0 < value < 1:
         return f"{min(max(value, 0.1), 99.9):.1f} %"
@@ -148,18 +148,18 @@ PHASE_WORD: Mapping[str, str] = MappingProxyType(
         "kernels": "compilers of kernels",
     }
 )
-"""What compiling is made of, in the words of people."""
+"""Names of the phases of compiling, for people."""
 
 
 def duration(seconds: float) -> str:
-    """`4 ms`, `1.3 s`, `600 s`."""
+    """Format `4 ms`, `1.3 s`, `600 s`."""
     if seconds < 0.1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
 
 
-def reflowed(text: str) -> str:
-    """Prose without the line ends of the docstring it stood in: paragraphs and list items keep theirs."""
+def reflow(text: str) -> str:
+    """Return prose without the line ends of its docstring: paragraphs and list items keep theirs."""
     lines: list[str] = []
     for line in map(str.rstrip, lines_of(text.strip())):
         starts = not line or not lines or not lines[-1] or line.lstrip().startswith(("- ", "* "))
@@ -171,18 +171,18 @@ def reflowed(text: str) -> str:
 
 
 def named_target(target: TargetReport, targets: Iterable[TargetReport]) -> str:
-    """The target, with its mode if the report holds it in several."""
+    """Return the target, with its mode if the report has it in several."""
     modes = {other.mode for other in targets if other.target == target.target}
     return f"{target.target} ({target.mode})" if len(modes) > 1 else target.target
 
 
 def named_entry(entry: FindingTarget) -> str:
-    """Of what a status speaks: the case or the target, with the mode if it was run in several."""
+    """Return the case or the target of a status, with the mode if it was run in several."""
     return (entry.case or entry.target) + (f" ({entry.mode})" if entry.mode else "")
 
 
 def training_rows(training: Training) -> list[str]:
-    """The parts of a training step in a few lines; one line with the reason if there was nothing to train."""
+    """Yield the parts of a training step in a few lines; one line with the reason if there was nothing to train."""
     parts = {part.phase: part for part in training.parts}
     if training.loss is None and "loss" in parts:
         return [_part(parts["loss"])]
@@ -196,56 +196,57 @@ def _part(part: TrainingPart) -> str:
 
 
 def kind_of(reason: str) -> str:
-    """The kind of a break: its reason's first line up to the colon, if that is short."""
+    """Return the kind of a break: its reason's first line up to the colon, if that is short."""
     line = first_line(reason)
     kind, _, _ = line.partition(": ")
     return kind if len(kind) <= 60 else line
 
 
 def offers_change(fix: Fix | None) -> bool:
-    """Whether a fix holds more than the rule's own example: a diff, or the outcome of a run."""
+    """Return True if a fix has more than the rule's own example: a diff, or the result of a run."""
     return fix is not None and (fix.diff is not None or fix.verified is not None or fix.declined is not None)
 
 
 def fix_words(fix: Fix) -> str:
-    """Whether a change does what the code did, and what a run showed of it."""
+    """Return whether a change is equivalent, and what a run showed of it."""
     proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
         fix.verified
     ]
     return f"{'safe by construction' if fix.safe else 'read it first'}; {proof}"
 
 
-def shortened(text: str) -> str:
-    """The beginning of a long text; the page and the JSON hold all of it."""
+def shorten(text: str) -> str:
+    """Return the beginning of a long text; the page and the JSON have all of it."""
     return text if len(text) <= _MANY_CHARACTERS else f"{text[:_MANY_CHARACTERS].rstrip()} ..."
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital, unless it begins with a name of code."""
+    """Return `text` with a capital, unless it begins with a name of code."""
     word = text.partition(" ")[0]
     return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
 
 
 def first_line(text: str) -> str:
-    """The first line that holds anything."""
+    """Return the first nonempty line."""
     return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")
 
 
 def number(count: int, one: str, many: str | None = None) -> str:
-    """`1 error`, `2 errors`."""
+    """Format `1 error`, `2 errors`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def ladder(target: TargetReport) -> tuple[Stage, ...]:
-    """Every stage once, in the order of climbing; one the report does not speak of did not run."""
+    """Return every stage once, in order; one that is missing in the report did not run."""
     known = {stage.stage: stage for stage in target.stages}
     return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
 
 
 def time_sentence(target: TargetReport) -> str:
-    """`12.3 s: import 30 %, Dynamo 50 %, other 20 %`: the time of a run with the shares of its stages by TIME_GROUPS.
+    """Format `12.3 s: import 30 %, Dynamo 50 %, other 20 %`: the time of a run with the shares of its stages by
+    TIME_GROUPS.
 
-    Empty if the time is not known.
+    Empty if the time is unknown.
     """
     seen = target.observation
     if not seen.seconds:
@@ -266,20 +267,20 @@ def time_sentence(target: TargetReport) -> str:
 
 
 def region_word(region: Region, target: TargetReport) -> str:
-    """How much is known of a region; the whole of a model that a run captured is no prediction."""
+    """Return the certainty of a region; the whole of a model that a run captured is not a prediction."""
     whole = region.name == "" and region.state == "predicted" and target.verdict == "ready"
     return "captured whole" if whole else _REGION_WORD[region.state]
 
 
 def how_to_prove(target: TargetReport, report: Report) -> str:
-    """What `proving` says as a sentence; empty where it says nothing."""
+    """Return the result of `proving` as a sentence; empty if there is none."""
     found = proving(target, report)
     return "{} `{}`{}".format(*found) if found else ""
 
 
 def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None:
-    """What tries the regions that are predicted: words before, the command, words behind it; None if no region is
-    predicted, or a plan has tried what it could.
+    """Return how to try the predicted regions: words before, the command, words after it; None if no region is
+    predicted, or a plan has tried all it could.
 
     No command tries lines between breaks.
     """
@@ -293,14 +294,14 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     if report.in_process or Target.place_in(target.target).endswith(NOTEBOOK):
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
-    asked = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
+    words = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
     if seen.brought_from:  # its machine is not this one
         command = (
-            f"python worker.pyz --target {' '.join(map(quoted, asked))} --plan -o {quoted(seen.brought_from)}"
+            f"python worker.pyz --target {' '.join(map(quote, words))} --plan -o {quote(seen.brought_from)}"
         )
         behind = ", and give that file with `--observation` again: it compiles each of these regions alone."
         return "To prove what is predicted, where it was run call", command, behind
-    command = f"tcready check {' '.join(map(quoted, asked))} --run --plan"
+    command = f"tcready check {' '.join(map(quote, words))} --run --plan"
     # an older tcready did not write down what was asked
     inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""
     lines = any(region.kind == "lines" for region in target.regions)
@@ -310,7 +311,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
 
 
 def again_sentence(region: Region) -> str:
-    """What makes instances compile again, and the cure that was tried; empty if neither is known."""
+    """Return why instances recompile, and the fix that was tried; empty if neither is known."""
     parts = [f"instances compile again on {_some(region.guards)}"] if region.guards else []
     if region.cure:
         parts.append(f"tried: {region.cure}")
@@ -318,20 +319,20 @@ def again_sentence(region: Region) -> str:
 
 
 def captured_phrase(region: Region) -> str:
-    """How much of a region's own operations ran in graphs, and when; empty if nothing was measured."""
+    """Return how much of a region's own operations ran in graphs, and when; empty if nothing was measured."""
     if region.ops_captured_share is None:
         return ""
     return f"{percent(region.ops_captured_share)} {'alone' if region.state == 'proved' else 'as it is'}"
 
 
 def plan_title(plan: Plan) -> str:
-    """What is recommended; `plan_reason` says why."""
+    """Return the recommendation; `plan_reason` has the reason."""
     word = PLACEMENT_WORDS[plan.recommended]
     return f"recommended: {word}" if plan.code else word
 
 
 def plan_reason(plan: Plan) -> str:
-    """Why it is recommended: what it captures, and by what it was chosen."""
+    """Return the reason of the recommendation: what it captures, and how it was chosen."""
     return f"{plan.reason}; chosen {plan.chosen_by}" if plan.chosen_by else plan.reason
 
 
@@ -345,12 +346,12 @@ class PlacementRow:
     cells: tuple[str, ...]
     """One for each of PLACEMENT_COLUMNS."""
     note: str
-    """Why it is out, or what is to be known of it; empty where nothing is."""
+    """Why it is excluded, or a remark; may be empty."""
 
 
 def placement_rows(plan: Plan) -> list[PlacementRow]:
-    """Every placement that was tried, in the order in which it was."""
-    told: set[str] = set()
+    """Return every placement that was tried, in order."""
+    seen_reasons: set[str] = set()
     return [
         PlacementRow(
             PLACEMENT_WORDS[item.name],
@@ -364,29 +365,29 @@ def placement_rows(plan: Plan) -> list[PlacementRow]:
                 compile_phrase(item) or _UNKNOWN,
                 _UNKNOWN if item.share is None else _PARITY_WORD[item.parity],
             ),
-            item.reason if item.sound else f"out: {_reason_once(item.reason, told)}",
+            item.reason if item.sound else f"out: {_reason_once(item.reason, seen_reasons)}",
         )
         for item in plan.alternatives
     ]
 
 
-def _reason_once(reason: str, told: set[str]) -> str:
-    """The reason, which is told once; it is then among `told`."""
-    if reason in told:
+def _reason_once(reason: str, seen_reasons: set[str]) -> str:
+    """Return the reason, only once; it is then added to `told`."""
+    if reason in seen_reasons:
         return "for the same reason"
-    told.add(reason)
+    seen_reasons.add(reason)
     return reason
 
 
 def compile_phrase(placement: Placement) -> str:
-    """`0.7 s (eager)`: how long it took to compile, and with which backend; empty if that is not known."""
+    """Format `0.7 s (eager)`: the compile time, and the backend; empty if unknown."""
     if placement.compile_seconds is None:
         return ""
     return duration(placement.compile_seconds) + (f" ({placement.backend})" if placement.backend else "")
 
 
 def beside_the_plan(plan: Plan) -> list[tuple[str, Placement]]:
-    """The smallest placement and the quickest to compile, each with what it is, where it is not the recommended one."""
+    """Yield the smallest placement and the quickest to compile, each with a label, unless it is the recommended one."""
     found = [
         ("smallest that holds 80 % of the time", plan.smallest),
         ("quickest to compile", plan.quickest),
@@ -401,7 +402,7 @@ def beside_the_plan(plan: Plan) -> list[tuple[str, Placement]]:
 
 
 def placement_sentence(placement: Placement) -> str:
-    """`regions: 91 % of operations, 90 % of their time, compiled in 0.2 s (eager)`."""
+    """Format `regions: 91 % of operations, 90 % of their time, compiled in 0.2 s (eager)`."""
     facts = [] if placement.share is None else [f"{percent(placement.share)} of operations"]
     if placement.time_share is not None:
         facts.append(f"{percent(placement.time_share)} of their time")
@@ -411,7 +412,7 @@ def placement_sentence(placement: Placement) -> str:
 
 
 def keys_sentence(plan: Plan) -> str:
-    """What the recommended code does to the keys of the state_dict; empty if none is recommended."""
+    """Return the effect of the recommended code on the keys of the state_dict; empty if none is recommended."""
     if not plan.code:
         return ""
     tried = f"; {plan.checkpoint}" if plan.checkpoint else ""
@@ -421,13 +422,13 @@ def keys_sentence(plan: Plan) -> str:
 
 
 def further_lines(plan: Plan) -> list[tuple[str, str]]:
-    """The way back to eager and the lines for production, each with what it is, where they were tried."""
+    """Yield the rollback to eager and the lines for production, each with a label, if they were tried."""
     found = [("back to eager", plan.rollback), ("in production", plan.production)]
     return [(what, lines) for what, lines in found if lines]
 
 
 def verdict_sentence(target: TargetReport) -> str:
-    """The verdict's reason; if the report has none, one that names the stages that did not run."""
+    """Return the verdict's reason; if the report has none, one that names the stages that did not run."""
     if target.verdict_reason:
         return target.verdict_reason
     missing = ", ".join(stage.stage for stage in ladder(target) if stage.state == "not_run")
@@ -435,12 +436,12 @@ def verdict_sentence(target: TargetReport) -> str:
 
 
 def code_of(finding: Finding) -> str:
-    """The rule's code; of what only a run showed the id of PyTorch's registry, or a dash if it has none."""
+    """Return the rule's code; for what only a run showed the ID of PyTorch's registry, or a dash if it has none."""
     return finding.rule or next(iter(finding.gb_ids), "-")
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """By place: path, line, column, rule."""
+    """Sort by place: path, line, column, rule."""
 
     def key(finding: Finding) -> tuple[object, ...]:
         path, number = finding.path, 0
@@ -451,28 +452,29 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=key)
 
 
-def listed(report: Report, third_party: bool) -> list[Finding]:
-    """The findings that a format tells one by one, by place: those in installed packages only if asked for."""
+def findings_to_list(report: Report, third_party: bool) -> list[Finding]:
+    """Return the findings that a format lists one by one, by place: those in installed packages only on request."""
     return in_order(f for f in report.findings if third_party or f.origin == "own")
 
 
 def heaviest_first(findings: Iterable[Finding]) -> list[Finding]:
-    """By level, errors first; those of one level stay in their order."""
+    """Sort by level, errors first; those of one level keep their order."""
     return sorted(findings, key=lambda f: -LEVELS.index(f.level))
 
 
 def rules_by_code(report: Report) -> dict[str, RuleText]:
-    """The texts that findings name: rules, and advice on types of breaks."""
+    """Return the texts that findings name: rules, and advice on types of breaks."""
     return {text.code: text for text in (*report.rules, *report.advice)}
 
 
 def advice_on(finding: Finding, rules: Mapping[str, RuleText]) -> RuleText | None:
-    """What says why it happens and what to do: its rule, or what is known of the type of break that a run showed."""
+    """Return the text on why it happens and what to do: its rule, or the advice on the type of break that a run
+    showed."""
     return rules.get(finding.rule or finding.advice or "")
 
 
 def status_phrase(finding: Finding, ran: bool) -> str:
-    """How the finding is known, in a few words; `ran`: whether the report holds a run at all."""
+    """Describe how the finding is known, in a few words; `ran`: the report contains a run."""
     seen = f": {', '.join(finding.gb_ids)}" if finding.gb_ids else ""
     if finding.status == "confirmed":
         return f"confirmed by Dynamo{seen}"
@@ -486,37 +488,37 @@ def status_phrase(finding: Finding, ran: bool) -> str:
 
 
 def was_shown(finding: Finding) -> bool:
-    """Whether a run showed it."""
+    """Return True if a run showed it."""
     return finding.status in ("confirmed", "runtime_only")
 
 
 def level_counts(findings: Iterable[Finding]) -> str:
-    """`2 errors, 1 note`; empty if there is none."""
+    """Format `2 errors, 1 note`; empty if there is none."""
     count = Counter(finding.level for finding in findings)
     return ", ".join(number(count[level], level) for level in ("error", "warning", "note") if count[level])
 
 
 def status_counts(findings: Iterable[Finding]) -> str:
-    """`2 confirmed, 1 predicted`, in the order of STATUS_WORD."""
+    """Format `2 confirmed, 1 predicted`, in the order of STATUS_WORD."""
     count = Counter(finding.status for finding in findings)
     return ", ".join(f"{count[status]} {word}" for status, word in STATUS_WORD.items() if count[status])
 
 
 def skipped_frames(target: TargetReport) -> list[SkippedFrame]:
-    """Skipped frames that held tensor work, by place, whatever they were skipped for."""
+    """Return skipped frames with tensor work, by place, whatever the reason."""
     skipped = (frame for frame in target.observation.skipped_frames if not frame.benign)
     return sorted(skipped, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason))
 
 
 def then_sentence(item: Break) -> str:
-    """What Dynamo did at a break: `resume`, `skip frame: Net.forward`."""
+    """Return Dynamo's action at a break: `resume`, `skip frame: Net.forward`."""
     did = item.first.action.replace("_", " ")
     return f"{did}: {_some([frame.symbol for frame in item.skipped])}" if item.skipped else did
 
 
 @dataclass(frozen=True)
 class ShapeRow:
-    """One axis of a shape study, or the cases (`axis` None): its trials by setting, and what follows."""
+    """One axis of a shape study, or the cases (`axis` None): its trials by setting, and the conclusion."""
 
     varied: str
     axis: ShapeAxis | None
@@ -525,13 +527,13 @@ class ShapeRow:
 
     @property
     def places(self) -> str:
-        """`x dimension 0, mask dimension 0`; empty for the cases."""
+        """Format `x dimension 0, mask dimension 0`; empty for the cases."""
         dimensions = self.axis.dimensions if self.axis else ()
         return ", ".join(f"{place.argument} dimension {place.dimension}" for place in dimensions)
 
     @property
     def sizes(self) -> str:
-        """What was called, in order: `4, then 5, 6, 7, 1`, or the names of the cases."""
+        """Return the calls, in order: `4, then 5, 6, 7, 1`, or the names of the cases."""
         calls = max((trial.calls for trial in self.trials), key=len, default=())
         if self.axis is None:
             return ", ".join(call.label for call in calls if not call.identical)
@@ -540,7 +542,7 @@ class ShapeRow:
 
     @property
     def ranked(self) -> tuple[ShapeTrial, ...]:
-        """The trials, the best first; behind them those that are out."""
+        """Return the trials, the best first; excluded ones last."""
         order = self.advice.ranking if self.advice else ()
         best = [trial for setting in order for trial in self.trials if trial.setting == setting]
         return (*best, *(trial for trial in self.trials if trial not in best))
@@ -550,7 +552,7 @@ SHAPE_HEADINGS = ("setting", "captured", "breaks", "recompiles", "compiling")
 
 
 def shape_cells(trial: ShapeTrial) -> tuple[str, ...]:
-    """One row below `SHAPE_HEADINGS`; of a setting that is out, why."""
+    """Return one row below `SHAPE_HEADINGS`; for an excluded setting, the reason."""
     if not trial.sound:
         return trial.setting, "raised" if trial.error else "differs", "", "", ""
     share = "-" if trial.share is None else percent(trial.share)
@@ -559,7 +561,7 @@ def shape_cells(trial: ShapeTrial) -> tuple[str, ...]:
 
 
 def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
-    """The cases first, if there are several, then each axis."""
+    """Return the cases first, if there are several, then each axis."""
     axes = {axis.name: axis for axis in study.axes}
     advice = {item.varied: item for item in study.advice}
     names = dict.fromkeys([trial.varied for trial in study.trials if trial.varied not in axes] + list(axes))
@@ -570,7 +572,7 @@ def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
 
 
 def trial_phrase(trial: ShapeTrial) -> str:
-    """`2 recompiles`, and what else befell it."""
+    """Format `2 recompiles`, and other results."""
     count = number(trial.recompiled, "recompile")
     if trial.error:
         return f"{count}, then raised {trial.error}"
@@ -580,7 +582,7 @@ def trial_phrase(trial: ShapeTrial) -> str:
 
 
 def cases_sentence(coverage: Coverage) -> str:
-    """The share in graphs of each named case, with its weight if they differ."""
+    """Return the share in graphs of each named case, with its weight if they differ."""
     weighed = len({case.weight for case in coverage.cases}) > 1
     return "; ".join(
         f"{case.case} {percent(case.share)} ({case.ops_captured} of {case.ops_total}"
@@ -590,7 +592,8 @@ def cases_sentence(coverage: Coverage) -> str:
 
 
 def which_calls(cover: Coverage) -> str:
-    """Of which calls the shares in graphs are; empty if there is one share alone, or an older tcready did not say."""
+    """Return the calls to which the shares in graphs apply; empty if there is only one share, or an older tcready
+    did not record it."""
     if cover.time_share is None or cover.timed_calls is None:
         return ""
     if not cover.timed_calls:
@@ -600,7 +603,7 @@ def which_calls(cover: Coverage) -> str:
 
 
 def ddp_sentence(ddp: Ddp) -> str:
-    """How many processes ran, and into how many parts DDPOptimizer put each graph."""
+    """Return how many processes ran, and into how many parts DDPOptimizer split each graph."""
     spread = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"
     if ddp.wrapped == "no":
         return f"{spread}; not in DistributedDataParallel: {ddp.reason}"
@@ -620,11 +623,11 @@ def ddp_sentence(ddp: Ddp) -> str:
 
 
 def explain_sentence(target: TargetReport) -> str | None:
-    """What `torch._dynamo.explain` said beside the complete record; None if it was not asked."""
+    """Return the result of `torch._dynamo.explain`, next to the complete record; None if it was not requested."""
     explained = target.observation.explain
     if explained is None:
         return None
-    troubles = Troubles.of(target.observation)
+    troubles = CaptureFailures.of(target.observation)
     events = sum(item.hits for item in troubles.breaks)
     caused = troubles.skipped_by_breaks
     other = "other skipped frame" if caused else "skipped frame"
@@ -639,11 +642,11 @@ def explain_sentence(target: TargetReport) -> str | None:
 
 
 def explain_disagrees(target: TargetReport) -> bool:
-    """Whether explain's counts differ from the record's distinct sites or graphs, or miss a skipped frame."""
+    """Return True if explain's counts differ from the record's distinct sites or graphs, or miss a skipped frame."""
     explained = target.observation.explain
     if explained is None:
         return False
-    troubles = Troubles.of(target.observation)
+    troubles = CaptureFailures.of(target.observation)
     return explained.graph_break_count != len(troubles.breaks) or (
         not troubles.breaks and bool(troubles.frames)
     )
@@ -651,7 +654,7 @@ def explain_disagrees(target: TargetReport) -> bool:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the runs of a report say about one finding's place."""
+    """The results of a report's runs at one finding's place."""
 
     sites: tuple[tuple[str, BreakSite], ...]
     """(target, site)"""
@@ -660,7 +663,7 @@ class Shown:
 
 
 def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
-    """The break sites on the finding's lines, and the skipped frames and recompiles that concern it."""
+    """Return the break sites on the finding's lines, and the skipped frames and recompiles that concern it."""
 
     def at(path: str, line: int) -> bool:
         return path == finding.path and finding.line <= line <= finding.end_line
@@ -690,17 +693,17 @@ def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
 
 
 def run_evidence(finding: Finding) -> tuple[str, ...]:
-    """What a run said."""
+    """Return the evidence from runs."""
     return tuple(line.text for line in finding.evidence if line.speaker == "dynamo")
 
 
 def static_evidence(finding: Finding) -> tuple[str, ...]:
-    """Why the static pass says so."""
+    """Return the evidence from the static pass."""
     return tuple(line.text for line in finding.evidence if line.speaker == "static")
 
 
 def narrowed_sentence(report: Report) -> str:
-    """What was found and is not told, and why; empty if all is told."""
+    """Return what was found and is left out, and why; empty if nothing is."""
     left_out = report.narrowed
     parts = []
     if left_out is not None and left_out.baseline is not None:
@@ -716,7 +719,8 @@ def narrowed_sentence(report: Report) -> str:
 
 
 def types_sentence(report: Report) -> str:
-    """How many places break in other types alone than the models were read or run in; empty if none does."""
+    """Return how many places break only in types other than those in which the models were read or run; empty if
+    none does."""
     counts: Counter[tuple[str, ...]] = Counter()
     for finding in report.findings:
         if finding.dtypes and not was_shown(finding):
@@ -729,7 +733,7 @@ def types_sentence(report: Report) -> str:
 
 
 def cost_sentence(finding: Finding) -> str:
-    """What ran outside of graphs on its account; empty if nothing was counted."""
+    """Return what it causes outside of graphs; empty if nothing was counted."""
     if finding.cost is None:
         return ""
     count = number(int(finding.cost.get("operations", 0)), "operation")
@@ -738,9 +742,9 @@ def cost_sentence(finding: Finding) -> str:
 
 
 def shape_sentence(finding: Finding) -> str:
-    """What the break does to the functions around it, outermost first, and whether a run showed that.
+    """Return the effect of the break on the functions around it, outermost first, and whether a run showed it.
 
-    `splits Net.forward, Block.forward (2 call levels); so it was in the run`; empty for what is no break.
+    `splits Net.forward, Block.forward (2 call levels); so it was in the run`; empty for other findings.
     """
     shape = finding.break_effect
     if shape is None:
@@ -755,7 +759,8 @@ def shape_sentence(finding: Finding) -> str:
 
 
 def _seen(shape: BreakEffect) -> str:
-    """A function above is not met again if another break of the one below comes first."""
+    """Return the observed effects. A function above is not reached again if another break of the one below comes
+    first."""
     predicted = {(f.path, f.line): f.fate for f in (*shape.above, shape.frame) if f.fate != "not_compiled"}
     seen = {(f.path, f.line): f.fate for f in shape.seen}
     if seen == predicted:
@@ -766,7 +771,7 @@ def _seen(shape: BreakEffect) -> str:
 
 
 def _fates(frames: Sequence[FrameFate]) -> str:
-    """`splits A, B; runs all of C eagerly (in a for)`."""
+    """Format `splits A, B; runs all of C eagerly (in a for)`."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for frame in frames:
         around = _AROUND.get(frame.because, f"in a `{frame.because}`")
@@ -787,7 +792,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def backend_sentence(found: Backend) -> str:
-    """What Inductor made of one case in one mode: times, kernels, fallbacks, distance from eager."""
+    """Return Inductor's result for one case in one mode: times, kernels, fallbacks, difference from eager."""
     if found.error:
         return found.error
     cold, warm = found.cold_seconds, found.warm_seconds
@@ -809,14 +814,15 @@ def backend_sentence(found: Backend) -> str:
 
 
 def skip_sentence(skip: CudaGraphSkip) -> str:
-    """Why CUDA graphs were skipped, the user's line apart."""
+    """Return why CUDA graphs were skipped, and the user's line separately."""
     return skip.reason + (f" (x{skip.count})" if skip.count > 1 else "")
 
 
 def lacks_sentence(found: CustomOp) -> str:
-    """`no fake kernel and no autograd formula`; for what has all: `registered`, and which test of opcheck fails.
+    """Format `no fake kernel and no autograd formula`; if nothing is missing: `registered`, and which test of opcheck
+    fails.
 
-    Where something is lacking, tests fail for that reason and are left to the whole list.
+    If something is missing, tests fail for that reason and are left to the whole list.
     """
     if found.lacks:
         return " and ".join(f"no {what}" for what in found.lacks)
@@ -828,12 +834,12 @@ def lacks_sentence(found: CustomOp) -> str:
 
 
 def is_wanting(found: CustomOp) -> bool:
-    """Whether something is lacking, or a test of opcheck failed."""
+    """Return True if something is missing, or a test of opcheck failed."""
     return bool(found.lacks) or any(test.state == "fail" for test in found.checks)
 
 
 def proof_words(proof: Proof) -> str:
-    """What was compared, in one line."""
+    """Return what was compared, in one line."""
     words = [f"{proof.calls} calls before and after agree, {proof.compiled_calls} compiled ones"]
     for side in proof.sides:
         alone = ", its function called alone" if side.alone else ""
@@ -849,5 +855,5 @@ def proof_words(proof: Proof) -> str:
 
 
 def share_words(share: float | None) -> str:
-    """A share of operations, `?` where none was measured."""
+    """Return a share of operations, `?` if none was measured."""
     return "?" if share is None else f"{share:.1%}"

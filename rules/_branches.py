@@ -1,4 +1,4 @@
-"""Branches on tensors as `torch.where`, both sides worked out and one chosen, or as `torch.cond`."""
+"""Rewrite branches on tensors as `torch.where`, with both sides evaluated and one chosen, or as `torch.cond`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._cond import SHORT, as_cond, cond_of_expression, where_python
+from tcready.rules._cond import SHORT, cond_of_expression, cond_of_statement, where_python
 from tcready.rules._conditions import (
     MIXED,
     NO_DEVICE,
     as_tensor,
-    asked,
     in_python,
     owner_of,
+    split_test,
     test_beside,
     tree_of,
     walk,
@@ -47,11 +47,11 @@ UNSAFE = "both sides are computed, and the result has the wider dtype of the two
 
 
 def choosing_expression(place: Located) -> Ways:
-    """`a if test else b` as `torch.where(test, a, b)`."""
+    """Rewrite `a if test else b` as `torch.where(test, a, b)`."""
     whole = owner_of(place)
     if not isinstance(whole, cst.IfExp):
         return
-    found = asked(place, whole.test)
+    found = split_test(place, whole.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -95,7 +95,7 @@ def choosing_expression(place: Located) -> Ways:
 
 
 def _as_before(old: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
-    """A call needs no parentheses; any other expression keeps those that stood around the old one."""
+    """Keep the parentheses around the old expression, unless the new one is a call."""
     return bare(made) if isinstance(made, cst.Call) else made.with_changes(lpar=old.lpar, rpar=old.rpar)
 
 
@@ -106,11 +106,11 @@ def _unsafe(shapes: Shapes, yes: cst.BaseExpression, no: cst.BaseExpression) -> 
 
 
 def choosing_statement(place: Located) -> Ways:
-    """An `if` whose sides assign or return, as `torch.where`."""
+    """Rewrite an `if` with sides that assign or return, as `torch.where`."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
-    found = asked(place, branch.test)
+    found = split_test(place, branch.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -123,8 +123,8 @@ def choosing_statement(place: Located) -> Ways:
         yield from _as_where(place, branch, name, imports, python, test)
     except Refused as reason:
         yield Declined(str(reason))
-    asked_alone = as_tensor(place, name, tensors)
-    yield from as_cond(place, branch, name, imports, python, asked_alone, in_python(tensors))
+    condition = as_tensor(place, name, tensors)
+    yield from cond_of_statement(place, branch, name, imports, python, condition, in_python(tensors))
 
 
 def _as_where(
@@ -156,12 +156,12 @@ def _chosen(
     yes: Sequence[cst.BaseStatement],
     no: Sequence[cst.BaseStatement],
 ) -> tuple[list[cst.BaseStatement], str]:
-    """Statements that do what both sides do, and why they may differ. Raises Refused."""
+    """Return statements that do what both sides do, and why they may differ. Raises Refused."""
     first: list[cst.BaseStatement] = []
-    yes, kept = _without_private(place, branch, yes, no)
-    first += kept
-    no, kept = _without_private(place, branch, no, yes)
-    first += kept
+    yes, before = _without_private(place, branch, yes, no)
+    first += before
+    no, before = _without_private(place, branch, no, yes)
+    first += before
     shapes = Shapes.at(place, branch)
     shapes.follow(first)
     reader = Reader(place, torch, shapes)
@@ -199,7 +199,7 @@ def _chosen(
 def _in_order(
     made: Sequence[tuple[str, cst.BaseExpression]], targets: Mapping[str, cst.BaseAssignTargetExpression]
 ) -> list[cst.BaseStatement]:
-    """Assignments, together where a later one reads what an earlier one sets."""
+    """Order assignments, combined if a later one reads what an earlier one sets."""
     for position, (name, _) in enumerate(made):
         if any(times_read(value, name) for _, value in made[position + 1 :]):
             whole = cst.Assign(
@@ -215,9 +215,10 @@ def _in_order(
 def _without_private(
     place: Located, branch: cst.If, side: Sequence[cst.BaseStatement], other: Sequence[cst.BaseStatement]
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
-    """A side without the names that it alone uses, and their assignments, which may as well come before the branch."""
+    """Return a side without the names that only it uses, and their assignments, which can be moved before the
+    branch."""
     left: list[cst.BaseStatement] = []
-    kept: list[cst.BaseStatement] = []
+    remaining: list[cst.BaseStatement] = []
     given: set[str] = set()
     for statement in side:
         part = (
@@ -233,15 +234,15 @@ def _without_private(
                 and is_private(place, branch, target.value, other)
                 and not is_partial(part.value)
             ):
-                kept.append(statement)
+                remaining.append(statement)
                 continue
         left.append(statement)
         given |= assigned_in([statement])
-    return left, kept
+    return left, remaining
 
 
 def is_partial(node: cst.CSTNode) -> bool:
-    """Whether it may have no finite gradient: it must not be worked out where it was not."""
+    """Return True if it may have no finite gradient: it must not be evaluated where it was not before."""
     return any(
         (
             isinstance(each, cst.BinaryOperation)
@@ -253,7 +254,7 @@ def is_partial(node: cst.CSTNode) -> bool:
 
 
 def is_private(place: Located, branch: cst.If, name: str, other: Sequence[cst.BaseStatement]) -> bool:
-    """Whether what one side of a branch gives a name is read in that side alone."""
+    """Return True if a value assigned on one side of a branch is read on that side only."""
     within = {id(each) for each in walk(branch)}
     beside = {id(each) for statement in (branch.test, *other) for each in walk(statement)}
     if name in assigned_in(other) or sum(name in assigned_in([each]) for each in block_of(branch.body)) != 1:
@@ -274,7 +275,7 @@ def _returning_early(
     test: cst.BaseExpression,
     yes: Sequence[cst.BaseStatement],
 ) -> Ways:
-    """`if test: return a`, some statements, `return b`."""
+    """Rewrite `if test: return a`, some statements, `return b`."""
     rest = rest_of(place, branch)
     if not ends_in_return(rest):
         raise Refused("it returns early, and the code after it does not end in a `return`")

@@ -1,5 +1,5 @@
-"""The time that is asked for to be told or kept alone, left out of what is compiled. Imported only when a rewrite is
-asked for."""
+"""Exclude reads of the clock that are only printed, logged or stored from compiled code. Imported only for a
+rewrite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import hidden_effect
-from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call, why_kept
+from tcready.rules._messages import is_message, is_tried, is_without_effect, unknown_call, why_needed
 from tcready.rules._module_methods import changes_module
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
@@ -28,15 +28,16 @@ CLOCKS = frozenset(
     for unit in ("", "_ns")
 ) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
 FROM = ("time", "datetime", "logging", "warnings", "pprint")
-ASKED = "A graph cannot query the system. Do that outside, and pass the result to the call."
+SYSTEM_QUERY = "A graph cannot query the system. Do that outside, and pass the result to the call."
 MISSED = "it is stored in a container or passed on, and compiled calls would be missing there"
 
 
-def timed(place: Located) -> Ways:
-    """`start = time.time()`, which is only told or kept, with all that is made of it, below `if not is_compiling():`."""
+def exclude_timing(place: Located) -> Ways:
+    """Put `start = time.time()`, if it is only printed, logged or stored, with everything computed from it, below
+    `if not is_compiling():`."""
     known = place.source.derive(_names)
     if not isinstance(place.node, cst.Call) or not _is_clock(place.node, known):
-        yield Declined(ASKED)
+        yield Declined(SYSTEM_QUERY)
         return
     torch = torch_name(place)
     if torch is None:
@@ -59,7 +60,7 @@ def timed(place: Located) -> Ways:
 
 
 def _names(source: Source) -> dict[str, str]:
-    """What the file calls the modules of clocks, and clocks: the full name by its own."""
+    """Return the full name of clock modules and clock functions by the file's own name."""
     found: dict[str, str] = {}
     for node in source.nodes:
         if isinstance(node, ast.Import):
@@ -77,7 +78,7 @@ def _is_clock(node: cst.CSTNode, known: dict[str, str]) -> bool:
 
 
 def _function(value: ast.expr) -> ast.expr:
-    """What is called there."""
+    """Return the full name of the called function."""
     return value.func if isinstance(value, ast.Call) else value
 
 
@@ -89,7 +90,7 @@ def _reads(function: ast.AST, name: str) -> bool:
 
 
 class _Timing:
-    """The statements that a time goes through."""
+    """The statements that use a time."""
 
     def __init__(self, place: Located, known: dict[str, str]) -> None:
         self.place = place
@@ -97,11 +98,11 @@ class _Timing:
         self.uses = Uses(place.piece, "torch")
         self.lines: dict[cst.SimpleStatementLine, None] = {}
         self.names: set[str] = set()
-        self.kept = False
-        """Whether it is kept beyond the call."""
+        self.stored = False
+        """It is stored beyond the call."""
 
     def join_others(self) -> None:
-        """Take the times along that are told in the same lines: one guard for both, not one within the other."""
+        """Include times that are reported in the same lines: one guard for both, not nested ones."""
         clocks = [
             each
             for each in self.place.piece.parents
@@ -116,10 +117,10 @@ class _Timing:
                 if other.follow(each) is None and other.lines.keys() & self.lines.keys():
                     grows = grows or bool(other.lines.keys() - self.lines.keys())
                     self.lines |= other.lines
-                    self.kept = self.kept or other.kept
+                    self.stored = self.stored or other.stored
 
     def follow(self, node: cst.CSTNode) -> str | None:
-        """Why what a node gives is needed where it is compiled; None if all that is made of it is known."""
+        """Return why a value derived from a node is needed in compiled code; None if all its uses are known."""
         inner: cst.CSTNode = node
         while not isinstance(inner, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda)):
             inner = self.place.piece.parents[inner]
@@ -152,7 +153,7 @@ class _Timing:
         return None
 
     def _is_guarded(self, line: cst.CSTNode) -> bool:
-        """Whether it is left out of what is compiled already."""
+        """Return True if it is excluded from compiled code already."""
         while line in self.place.piece.parents:
             inner, line = line, self.place.piece.parents[line]
             if isinstance(line, cst.If) and line.body is inner:
@@ -173,7 +174,7 @@ class _Timing:
                     return "compiled code would leave what it is kept in without a value: `__init__` gives it none"
                 if self._is_read(target):
                     return "what it is kept in is read where it is compiled"
-                self.kept = True
+                self.stored = True
                 continue
             if isinstance(target, cst.Subscript):
                 return MISSED
@@ -190,12 +191,12 @@ class _Timing:
         return None
 
     def _is_shared(self, name: str) -> bool:
-        """Whether a name is one of the module, or of a function around."""
+        """Return True if a name is global, or of an enclosing function."""
         shared = (each for each in self.place.piece.parents if isinstance(each, (cst.Global, cst.Nonlocal)))
         return any(item.name.value == name for each in shared for item in each.names)
 
     def _is_begun(self, name: str) -> bool:
-        """Whether `__init__` gives an attribute of self a value."""
+        """Return True if `__init__` assigns an attribute of self."""
         init = self.place.method("__init__")
         return init is not None and any(
             isinstance(each, ast.Attribute) and each.attr == name and isinstance(each.ctx, ast.Store)
@@ -203,7 +204,8 @@ class _Timing:
         )
 
     def _is_new(self, target: cst.BaseExpression) -> bool:
-        """Whether what is added to in place is a number, or made by an operator, as the file gives it."""
+        """Return True if the target of an in-place addition is a number, or made by an operator, according to the
+        file."""
         if isinstance(target, cst.Name):
             values = self.uses.values_of(target.value)
             return all(
@@ -222,7 +224,7 @@ class _Timing:
         )
 
     def _is_own(self, message: cst.Call) -> bool:
-        """Whether a function that the file gives a name like `print` is called."""
+        """Return True if a function is called to which the file gives a name like `print`."""
         name = message.func.value if isinstance(message.func, cst.Name) else None
         if name is None:
             return False
@@ -233,7 +235,8 @@ class _Timing:
         )
 
     def _is_logger(self, message: cst.Call) -> bool:
-        """Whether what a message is called by is a module of Python, or made by `getLogger` as the file tells."""
+        """Return True if a message is logged through a module of Python, or an object made by `getLogger`, according
+        to the file."""
         if not isinstance(message.func, cst.Attribute):
             return True
         owner = text(message.func.value)
@@ -248,7 +251,7 @@ class _Timing:
         )
 
     def _is_read(self, target: cst.Attribute) -> bool:
-        """Whether an attribute of self is read in a statement that is no part of this."""
+        """Return True if an attribute of self is read in a statement that is not part of this."""
         for node, parent in self.place.piece.parents.items():
             if isinstance(node, cst.Attribute) and node.deep_equals(target) and node is not target:
                 if isinstance(parent, cst.AssignTarget):
@@ -258,7 +261,7 @@ class _Timing:
         return any(_reads(each, target.attr.value) for each in self._others())
 
     def _others(self) -> Iterator[ast.AST]:
-        """The other functions of the file that it calls itself, by their names: compiled code may run them."""
+        """Return the other functions of the file that it calls itself, by their names: compiled code may run them."""
         nodes = self.place.source.nodes
         called = {
             each.func.attr if isinstance(each.func, ast.Attribute) else getattr(each.func, "id", "")
@@ -274,7 +277,7 @@ class _Timing:
                 yield each
 
     def _given(self, name: str) -> Iterator[cst.CSTNode]:
-        """Where else a name is given a value: all of it is left out, or nothing."""
+        """Return other assignments to a name: either all are excluded, or none."""
         for node, parent in self.place.piece.parents.items():
             if not isinstance(node, cst.Name) or node.value != name:
                 continue
@@ -284,7 +287,7 @@ class _Timing:
                 yield parent
 
     def unsafe(self) -> str | None:
-        if self.kept:
+        if self.stored:
             return "the times that are kept are those of eager code alone"
         for line in self.lines:
             value = _without_clocks(line.body[0], self.known)
@@ -297,7 +300,7 @@ class _Timing:
             reason = (
                 hidden_effect(self.place, value) or changes_module(self.place, value)
                 if call is None
-                else why_kept(self.place, call)
+                else why_needed(self.place, call)
             )
             if reason:
                 return reason
@@ -324,7 +327,7 @@ def _without_clocks(node: cst.CSTNode, known: dict[str, str]) -> cst.CSTNode:
 def _in_a_row(
     place: Located, lines: Iterable[cst.SimpleStatementLine]
 ) -> Iterator[tuple[cst.SimpleStatementLine, ...]]:
-    """The lines, those that follow each other in one block together."""
+    """Group consecutive lines of one block."""
     left = dict.fromkeys(lines)
     for node in walk(place.piece.tree):
         row: list[cst.SimpleStatementLine] = []

@@ -1,4 +1,4 @@
-"""Branches on tensors as `torch.cond`, where they are compiled."""
+"""Rewrite branches on tensors as `torch.cond` in compiled code."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.
 
 
 SHORT = 2
-"""Statements that may be written twice."""
+"""Maximum number of statements that may be duplicated."""
 
 
 def where_python(
     python: cst.BaseExpression | None, made: list[cst.BaseStatement], no: Sequence[cst.BaseStatement]
 ) -> list[cst.BaseStatement]:
-    """Statements where Python asks for the tensors at all, and the other side where it does not."""
+    """Return statements that apply if Python evaluates the tensors at all, with the other side if it does not."""
     if python is None:
         return made
     other = cst.Else(body=cst.IndentedBlock(body=no)) if no else None
@@ -59,7 +59,7 @@ VIEWS = frozenset(
 
 
 def _fresh(value: cst.BaseExpression) -> cst.BaseExpression:
-    """A copy of what may be an input of a side, or a view of one: `torch.cond` gives back none."""
+    """Return a copy of a value that may be an input of a side, or a view of one: `torch.cond` cannot return these."""
     if isinstance(value, (cst.Name, cst.Attribute, cst.Subscript)) or (
         isinstance(value, cst.Call)
         and isinstance(value.func, cst.Attribute)
@@ -70,7 +70,7 @@ def _fresh(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _fresh_where_compiled(value: cst.BaseExpression, torch: str) -> cst.BaseExpression:
-    """The same where it is compiled: eager code gives what it gave, which may be no tensor."""
+    """Return the same in compiled code: eager code returns what it did, which may be no tensor."""
     made = _fresh(value)
     if made is value:
         return value
@@ -78,8 +78,8 @@ def _fresh_where_compiled(value: cst.BaseExpression, torch: str) -> cst.BaseExpr
 
 
 def _from_elsewhere(place: Located, sides: Sequence[cst.BaseStatement]) -> str | None:
-    """A method or module of self that a side calls, and that a class of the file which derives from this one gives
-    otherwise, or the constructor is given."""
+    """Return a method or module of self that a side calls, and that a subclass in the file overrides, or the
+    constructor takes."""
     around = place.class_around
     for node in (each for side in sides for each in walk(side)):
         func = node.func if isinstance(node, cst.Call) else None
@@ -116,7 +116,7 @@ def _compiling(torch: str) -> cst.BaseExpression:
 def cond_of_expression(
     whole: cst.IfExp, torch: str, imports: tuple[str, ...], test: cst.BaseExpression
 ) -> Ways:
-    """`torch.cond` of two functions without parameters, where a side calls something."""
+    """Return `torch.cond` of two functions without parameters, if a side calls something."""
     sides = (whole.body, whole.orelse)
     if not any(isinstance(each, cst.Call) for side in sides for each in walk(side)):
         return
@@ -129,18 +129,18 @@ def cond_of_expression(
         return
     yes, no = (_fresh(side) for side in sides)
     made = expression(f"{torch}.cond(test, lambda: yes, lambda: no)", test=test, yes=bare(yes), no=bare(no))
-    kept = expression(
+    alias = expression(
         "made if compiling else whole", made=made, compiling=_compiling(torch), whole=_grouped(whole)
     )
     yield Rewrite(
         HOW_COND,
-        (Change((whole,), (_grouped(kept) if whole.lpar else kept,)),),
+        (Change((whole,), (_grouped(alias) if whole.lpar else alias,)),),
         "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
         imports,
     )
 
 
-def as_cond(
+def cond_of_statement(
     place: Located,
     branch: cst.If,
     torch: str,
@@ -149,7 +149,7 @@ def as_cond(
     test: cst.BaseExpression,
     tensor_test: cst.BaseExpression,
 ) -> Ways:
-    """Both sides as functions, for `torch.cond` where it is compiled and for an `if` of old elsewhere."""
+    """Rewrite both sides as functions, for `torch.cond` in compiled code and for the old `if` elsewhere."""
     if isinstance(branch.orelse, cst.If):
         return
     yes = block_of(branch.body)

@@ -1,4 +1,5 @@
-"""What is asked of a tensor: the test of a branch, apart in what Python decides and what becomes one bool tensor."""
+"""Conditions on tensors: split the test of a branch into a part that Python decides and a part that becomes one bool
+tensor."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ OF_NUMBERS = frozenset(
     "abs amax amin argmax argmin count_nonzero item max mean median min norm prod std sum var".split()
 )
 OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
-"""Those that give a Python bool, for which they read the tensor."""
+"""Those that return a Python bool, for which they read the tensor."""
 PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
-"""Built-in functions whose answer is Python's, whatever they are asked of."""
+"""Built-in functions that return a Python value for any argument."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
 
 
@@ -37,7 +38,7 @@ MIXED = "a tensor and a Python condition are combined so that neither can be eva
 
 @dataclass(frozen=True)
 class Leaf:
-    """One operand of a test. `negated`: it is asked for its opposite."""
+    """One operand of a test. `negated`: its opposite is tested."""
 
     node: cst.BaseExpression
     of_tensor: bool
@@ -56,7 +57,7 @@ Tree: TypeAlias = "Leaf | Joined"
 
 
 def owner_of(place: Located) -> Owner | None:
-    """The statement or expression whose test what was found is, or is an operand of."""
+    """Return the statement or expression with a test that contains the finding as an operand."""
     node: cst.CSTNode = place.node
     while True:
         parent = place.piece.parents.get(node)
@@ -75,14 +76,14 @@ def owner_of(place: Located) -> Owner | None:
 
 
 def _strips(call: cst.Call) -> bool:
-    """Whether a call makes a Python value of a tensor and no more: `bool(t)`, `t.item()`."""
+    """Return True if a call only converts a tensor to a Python value: `bool(t)`, `t.item()`."""
     if isinstance(call.func, cst.Name):
         return call.func.value in ("bool", "float", "int") and len(call.args) == 1
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args
 
 
 def tree_of(place: Located, test: cst.BaseExpression, negated: bool = False) -> Tree:
-    """A test as `and` and `or` of its operands, every `not` pushed to these."""
+    """Return a test as `and` and `or` of its operands, with every `not` pushed to these."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return tree_of(place, test.expression, not negated)
     if isinstance(test, cst.BooleanOperation):
@@ -102,19 +103,19 @@ def opposite(tree: Tree) -> Tree:
 
 
 def is_of_tensor(tree: Tree) -> bool:
-    """Whether every operand is a tensor."""
+    """Return True if every operand is a tensor."""
     return tree.of_tensor if isinstance(tree, Leaf) else all(map(is_of_tensor, tree.parts))
 
 
 def is_of_python(tree: Tree) -> bool:
-    """Whether no operand is a tensor."""
+    """Return True if no operand is a tensor."""
     return not tree.of_tensor if isinstance(tree, Leaf) else all(map(is_of_python, tree.parts))
 
 
-def apart(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
-    """What Python decides before the tensors are asked, and the tensors' part; None where they are mixed with `or`.
+def split_by_python(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
+    """Split a test into the part that Python decides first, and the tensors' part; None if they are mixed with `or`.
 
-    An operand of Python's behind one of tensors is asked first: it must not call anything for that.
+    A Python operand after one of tensors is then evaluated first: it must not call anything.
     """
     if is_of_tensor(tree):
         return None, tree
@@ -126,7 +127,7 @@ def apart(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
         if is_of_tensor(part):
             tensors.append(part)
         elif is_of_python(part):
-            if tensors and not _may_be_asked_early(part):
+            if tensors and not _may_be_evaluated_early(part):
                 return None
             python.append(part)
         else:
@@ -140,14 +141,14 @@ def _joined(parts: Sequence[Tree]) -> Tree:
     return parts[0] if len(parts) == 1 else Joined(tuple(parts), every=True)
 
 
-def _may_be_asked_early(tree: Tree) -> bool:
+def _may_be_evaluated_early(tree: Tree) -> bool:
     if isinstance(tree, Joined):
-        return all(map(_may_be_asked_early, tree.parts))
+        return all(map(_may_be_evaluated_early, tree.parts))
     return not any(isinstance(node, (cst.Call, cst.Subscript, cst.Await)) for node in walk(tree.node))
 
 
 def in_python(tree: Tree) -> cst.BaseExpression:
-    """A test as Python has it."""
+    """Return a test as a Python expression."""
     if isinstance(tree, Joined):
         made = in_python(tree.parts[0])
         for part in tree.parts[1:]:
@@ -166,7 +167,7 @@ def in_python(tree: Tree) -> cst.BaseExpression:
 
 
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
-    """In parentheses, unless `and` and `or` bind less."""
+    """Return an operand in parentheses, unless `and` and `or` bind less."""
     return (
         node
         if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation))
@@ -177,14 +178,14 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
 def as_tensor(
     place: Located, torch: str, tree: Tree, beside: cst.BaseExpression | None = None
 ) -> cst.BaseExpression:
-    """A test of tensors as one bool tensor; operands that are made on the CPU go to the device of `beside`."""
+    """Return a test of tensors as one bool tensor; operands that are made on the CPU go to the device of `beside`."""
     if isinstance(tree, Joined):
         made = as_tensor(place, torch, tree.parts[0], beside)
         for part in tree.parts[1:]:
             name = "logical_and" if tree.every else "logical_or"
             made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part, beside))
         return made
-    made = kept_tensor(torch, tree.node)
+    made = without_conversion(torch, tree.node)
     if tree.negated:
         made = expression(f"{torch}.logical_not(a)", a=made)
     elif not is_mask(place, made):
@@ -197,14 +198,14 @@ def as_tensor(
 FACTORIES = frozenset(
     "arange empty eye full linspace normal ones rand randint randn randperm scalar_tensor tensor zeros".split()
 )
-"""Functions of torch that make a tensor on the CPU unless they are given a device."""
+"""Functions of torch that make a tensor on the CPU by default."""
 STORED = (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.Element)
 NO_DEVICE = "the condition is computed on the CPU, and no tensor that it is combined with has a name"
 
 
 def test_beside(place: Located, torch: str, tree: Tree, *nodes: cst.CSTNode) -> cst.BaseExpression | None:
-    """A test of tensors as one bool tensor on the device of the tensors in `nodes`, which it is to meet in an operator of
-    torch. None if it would have to be moved there, and these have no name."""
+    """Return a test of tensors as one bool tensor on the device of the tensors in `nodes`, for use in one operator
+    of torch. None if it would have to be moved there, and these have no name."""
     leaves = _leaves(tree)
     on_cpu = [is_made_on_cpu(place, torch, leaf.node) for leaf in leaves]
     if not any(on_cpu):
@@ -219,7 +220,7 @@ def _leaves(tree: Tree) -> list[Leaf]:
 
 
 def is_made_on_cpu(place: Located, torch: str, node: cst.BaseExpression, deep: int = 3) -> bool:
-    """Whether an expression makes its tensors itself, without a device: `torch.rand(1) < self.rate`."""
+    """Return True if an expression creates its tensors itself, without a device: `torch.rand(1) < self.rate`."""
     made = False
     for each in walk(node):
         if isinstance(each, cst.Name):
@@ -238,14 +239,14 @@ def is_made_on_cpu(place: Located, torch: str, node: cst.BaseExpression, deep: i
 
 
 def _is_of_name(node: cst.BaseExpression, torch: str) -> bool:
-    """Whether it is a name or an attribute, but for torch and its modules."""
+    """Return True for a name or an attribute, except torch and its modules."""
     while isinstance(node, (cst.Attribute, cst.Subscript)):
         node = node.value
     return isinstance(node, cst.Name) and node.value != torch
 
 
 def _tensor_names(place: Located, torch: str, node: cst.CSTNode) -> Iterator[cst.Name]:
-    """The local names that are operands in a node and have a value before it, in order; none of numbers."""
+    """Return the local names that are operands in a node and have a value before it, in order, without numbers."""
     begins = place.piece.positions[place.statement].start.line
     known = {
         each.value
@@ -276,16 +277,16 @@ def _in_order(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _in_order(child)
 
 
-def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
-    """An operand without what makes a Python value of it, and a chain of comparisons as `logical_and`."""
+def without_conversion(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an operand without its conversion to a Python value, and a chain of comparisons as `logical_and`."""
     if isinstance(node, cst.Call) and _strips(node):
         inner = node.args[0].value if isinstance(node.func, cst.Name) else node.func.value  # type: ignore[attr-defined]
-        return kept_tensor(torch, inner)
+        return without_conversion(torch, inner)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         name = node.func.attr.value
         of_math = isinstance(node.func.value, cst.Name) and node.func.value.value == "math"
         if of_math and name in OF_BOOL and len(node.args) == 1:
-            return expression(f"{torch}.{name}(a)", a=kept_tensor(torch, node.args[0].value))
+            return expression(f"{torch}.{name}(a)", a=without_conversion(torch, node.args[0].value))
         if name == "allclose":
             turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose")))
             return expression("a.all()", a=turned)
@@ -297,9 +298,9 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
         return node
     if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
-        kept = [_read_exactly(torch, number, values) for number in range(len(values))]
+        operands = [_read_exactly(torch, number, values) for number in range(len(values))]
         made: cst.BaseExpression | None = None
-        for left, each, right in zip(kept, node.comparisons, kept[1:], strict=False):
+        for left, each, right in zip(operands, node.comparisons, operands[1:], strict=False):
             one = cst.Comparison(left, [each.with_changes(comparator=right)])
             made = one if made is None else expression(f"{torch}.logical_and(a, b)", a=made, b=one)
         assert made is not None
@@ -308,28 +309,28 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _read_exactly(torch: str, number: int, values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
-    """An operand of a comparison, kept a tensor and compared as what was read from it: Python compares numbers of 64
-    bits, where torch rounds a number to the type of the tensor."""
+    """Return an operand of a comparison, kept as a tensor and compared like the number read from it: Python compares
+    numbers of 64 bits, torch rounds a number to the type of the tensor."""
     value = values[number]
-    kept = kept_tensor(torch, value)
+    tensor = without_conversion(torch, value)
     if not isinstance(value, cst.Call) or not _strips(value):
-        return kept
+        return tensor
     name = value.func.value if isinstance(value.func, cst.Name) else "item"
     beside = [*values[max(number - 1, 0) : number], *values[number + 1 : number + 2]]
     if name == "int":
-        return kept if _counts(kept) else expression("a.long()", a=kept)
+        return tensor if _counts(tensor) else expression("a.long()", a=tensor)
     if name == "bool" or all(is_exact(each) or _is_read(each) for each in beside):
-        return kept
-    return expression("a.double()", a=kept)
+        return tensor
+    return expression("a.double()", a=tensor)
 
 
 def _is_read(node: cst.BaseExpression) -> bool:
-    """Whether a tensor of which a number is read stands there: both keep their types."""
+    """Return True for a tensor from which a number is read: both keep their types."""
     return isinstance(node, cst.Call) and _strips(node)
 
 
 def is_exact(node: cst.BaseExpression) -> bool:
-    """Whether it is a number that every floating type holds as it is written: of eight bits, and not too large."""
+    """Return True for a number that every floating type represents exactly: of eight bits, and not too large."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return is_exact(node.expression)
     if not isinstance(node, (cst.Integer, cst.Float)):
@@ -342,23 +343,23 @@ def is_exact(node: cst.BaseExpression) -> bool:
 LARGEST = 65504.0
 """The largest number of `torch.float16`."""
 FEWEST_BITS = 8
-"""Of a number in `torch.bfloat16`, the one that its exponent stands for among them."""
+"""Significant bits of a number in `torch.bfloat16`, including the implicit one."""
 COUNTING = frozenset({"argmax", "argmin", "count_nonzero", "numel", "size", "dim"})
 
 
 def _counts(node: cst.BaseExpression) -> bool:
-    """Whether it is a whole number by its form: how many of a mask are true, an index."""
+    """Return True if it is a whole number by its form: the number of true elements of a mask, an index."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
     of = node.func.value
-    is_asked = isinstance(of, cst.Comparison) or (
+    is_tested = isinstance(of, cst.Comparison) or (
         isinstance(of, cst.Call) and isinstance(of.func, cst.Attribute) and of.func.attr.value in OF_BOOL
     )
-    return node.func.attr.value in COUNTING or (node.func.attr.value == "sum" and is_asked)
+    return node.func.attr.value in COUNTING or (node.func.attr.value == "sum" and is_tested)
 
 
 def overridable(place: Located, tree: Tree) -> Declined | None:
-    """Why an operand may be none of tensors: a method gives it, of which a subclass may have another."""
+    """Return why an operand may not be a tensor: a method returns it that a subclass may override."""
     if isinstance(tree, Joined):
         return next((why for part in tree.parts if (why := overridable(place, part)) is not None), None)
     if not tree.of_tensor:
@@ -389,7 +390,7 @@ def overridable(place: Located, tree: Tree) -> Declined | None:
 
 
 def given_otherwise(place: Located, tree: Tree) -> Declined | None:
-    """Why a parameter that is asked may be no tensor: a call in the file hands a constant for it."""
+    """Return why a parameter in a test may not be a tensor: a call in the file passes a constant."""
     if isinstance(tree, Joined):
         return next((why for part in tree.parts if (why := given_otherwise(place, part)) is not None), None)
     if not isinstance(tree.node, cst.Name):
@@ -417,14 +418,15 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
     return None
 
 
-ASKED_OF_NOTHING = frozenset(
+STATE_QUERIES = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
 )
-"""Functions that say how the code is being run."""
+"""Functions on how the code is being run."""
 
 
 def python_first(branch: cst.If) -> Iterator[Rewrite]:
-    """The operands of a test that Python decides by itself, asked before those that may need a tensor's value."""
+    """Return the operands of a test with those first that Python decides alone, before those that may need a
+    tensor's value."""
     operands: list[cst.BaseExpression] = []
 
     def gather(node: cst.BaseExpression) -> None:
@@ -435,7 +437,7 @@ def python_first(branch: cst.If) -> Iterator[Rewrite]:
             operands.append(node)
 
     def filled(node: cst.BaseExpression) -> cst.BaseExpression:
-        """The same test, comments and line ends where they were, with other operands."""
+        """Return the same test with other operands; comments and line ends stay."""
         if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, kind):
             left = filled(node.left)
             return node.with_changes(left=left, right=filled(node.right))
@@ -457,7 +459,7 @@ def python_first(branch: cst.If) -> Iterator[Rewrite]:
 
 
 def _is_decided(node: cst.BaseExpression) -> bool:
-    """Whether Python decides an operand by itself, and asking for it earlier cannot raise."""
+    """Return True if Python decides an operand alone, and evaluating it earlier cannot raise."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _is_decided(node.expression)
     if isinstance(node, cst.Comparison):
@@ -468,14 +470,14 @@ def _is_decided(node: cst.BaseExpression) -> bool:
         )
     if isinstance(node, cst.Call):
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-        if isinstance(name, cst.Name) and name.value in ASKED_OF_NOTHING:
+        if isinstance(name, cst.Name) and name.value in STATE_QUERIES:
             return not node.args
         return _is_plain(node) and all(_is_known(each.value) for each in node.args)
     return isinstance(node, cst.Attribute) and _is_known(node)
 
 
 def _is_known(node: cst.BaseExpression) -> bool:
-    """A name, a literal, or what is an attribute of `self` or of a package."""
+    """Return True for a name, a literal, or an attribute of `self` or of a package."""
     if isinstance(node, cst.Attribute):
         whole = node.value
         while isinstance(whole, cst.Attribute):
@@ -484,31 +486,31 @@ def _is_known(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Name, cst.BaseNumber, cst.BaseString))
 
 
-class Asked(NamedTuple):
-    """A test apart, and what writing it anew needs."""
+class SplitTest(NamedTuple):
+    """A split test, and what its rewrite needs."""
 
     torch: str
-    """What the file calls torch."""
+    """The file's name for torch."""
     imports: tuple[str, ...]
-    """What it lacks for that."""
+    """The imports that the file lacks for it."""
     python: cst.BaseExpression | None
     tensors: Tree
 
 
-def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
-    """A test apart; why it cannot be, or torch cannot be named there."""
+def split_test(place: Located, test: cst.BaseExpression) -> SplitTest | Declined:
+    """Return a split test; why it cannot be split, or torch cannot be named there."""
     torch = torch_name(place)
     if torch is None:
         return NO_TORCH
-    parts = apart(tree_of(place, test))
+    parts = split_by_python(tree_of(place, test))
     if parts is None:
         return Declined(MIXED)
     why = overridable(place, parts[1]) or given_otherwise(place, parts[1])
-    return why or Asked(*torch, *parts)
+    return why or SplitTest(*torch, *parts)
 
 
 def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
-    """Whether what it gives is a bool, or a bool tensor, by its form."""
+    """Return True if its value is a bool, or a bool tensor, by its form."""
     if isinstance(node, cst.Comparison):
         return True
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -534,7 +536,7 @@ def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
 
 
 def _is_plain(node: cst.BaseExpression) -> bool:
-    """Whether what it gives is Python's by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
+    """Return True if its value is a Python value by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
     if isinstance(node, cst.Comparison):
         return any(
             isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
@@ -576,7 +578,7 @@ def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) 
 
 
 def value_of(place: Located, name: str) -> cst.BaseExpression | None:
-    """What a name stands for, if the function gives it a value once."""
+    """Return the value of a name, if the function assigns it once."""
     found: list[cst.BaseExpression | None] = []
     for node in place.piece.parents:
         if isinstance(node, cst.Assign):
@@ -595,7 +597,7 @@ def value_of(place: Located, name: str) -> cst.BaseExpression | None:
 
 
 def walk(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """A node and all that stands in it."""
+    """Yield a node and all its descendants."""
     found, pending = [], [node]
     while pending:
         each = pending.pop()

@@ -1,5 +1,5 @@
-"""A module that a forward copies, and only calls: called with copies of its tensors. Imported only when a rewrite is
-asked for."""
+"""Rewrite a module that a forward copies, and only calls: call it with copies of its tensors. Imported only for a
+rewrite."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 STATE = "{name: value.detach().clone() for name, value in (*m.named_parameters(), *m.named_buffers())}"
-KEPT = (
+REASON_STORED = (
     "the copy is used for more than being called: made in `__init__` it would keep the weights of that time, and stand "
     "in the state dict"
 )
 
 
 def is_called(place: Located) -> bool:
-    """Whether what `copy.deepcopy` gives there is called, so that it is no tensor."""
+    """Return True if the result of `copy.deepcopy` is called, so that it is not a tensor."""
     node, parents = place.node, place.piece.parents
     parent = parents[node]
     if isinstance(parent, cst.Call):
@@ -34,15 +34,15 @@ def is_called(place: Located) -> bool:
 
 
 def _name(place: Located) -> str | None:
-    """The name that the copy is given."""
+    """Return the name of the copy."""
     parent = place.piece.parents[place.node]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
     return target.value if isinstance(target, cst.Name) else None
 
 
 def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
-    """`layer = copy.deepcopy(self.layer)`, then `layer(x)`, as `torch.func.functional_call` with copies of its
-    tensors."""
+    """Rewrite `layer = copy.deepcopy(self.layer)`, then `layer(x)`, as `torch.func.functional_call` with copies of
+    its tensors."""
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
@@ -66,12 +66,12 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     uses = Uses(place.piece, "torch")
     line = place.statement
     if name is None or len(uses.values_of(name)) != 1 or not isinstance(line, cst.SimpleStatementLine):
-        yield Declined(KEPT)
+        yield Declined(REASON_STORED)
         return
-    kept = f"{name}_state"
+    state_name = f"{name}_state"
     around = parents[line]
-    if kept in place.piece.bound or not isinstance(around, cst.IndentedBlock):
-        yield Declined(f"`{kept}` is a name of the function already")
+    if state_name in place.piece.bound or not isinstance(around, cst.IndentedBlock):
+        yield Declined(f"`{state_name}` is a name of the function already")
         return
     rest = around.body[around.body.index(line) + 1 :]
     if set(_names(module)) & assigned_in(rest):
@@ -80,19 +80,19 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     changes = [Change((place.node,), (state,))]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
     assert target is not None
-    changes.append(Change((target,), (cst.Name(kept),)))
+    changes.append(Change((target,), (cst.Name(state_name),)))
     calls: list[cst.Call] = []
     for load in uses.loads(name):
         call = parents[load]
         if not isinstance(call, cst.Call) or call.func is not load or not _is_below(place, call, rest):
-            yield Declined(KEPT)
+            yield Declined(REASON_STORED)
             return
         calls.append(call)
     if any(_is_below(place, call, [other]) for call in calls for other in calls if other is not call):
         yield Declined("it is called with the result of a call of itself")
         return
     for call in calls:
-        made = _called(torch[0], module, cst.Name(kept), call)
+        made = _called(torch[0], module, cst.Name(state_name), call)
         if made is None:
             yield Declined("it is called with unpacked arguments")
             return
@@ -101,7 +101,7 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
 
 
 def _is_plain(module: cst.BaseExpression) -> bool:
-    """Whether it is a name, an attribute, or an item by a number of one of these."""
+    """Return True for a name, an attribute, or an item of one of these by a number."""
     while isinstance(module, (cst.Attribute, cst.Subscript)):
         if isinstance(module, cst.Subscript):
             only = module.slice[0].slice if len(module.slice) == 1 else None
@@ -112,7 +112,7 @@ def _is_plain(module: cst.BaseExpression) -> bool:
 
 
 def _names(module: cst.BaseExpression) -> list[str]:
-    """What of it may be given another value: its names, and the attributes of self."""
+    """Return the parts of it that may be reassigned: its names, and the attributes of self."""
     found: list[str] = []
     while isinstance(module, (cst.Attribute, cst.Subscript)):
         found.append(text(module))
@@ -125,7 +125,7 @@ def _names(module: cst.BaseExpression) -> list[str]:
 
 
 def _is_below(place: Located, node: cst.CSTNode, around: Iterable[cst.CSTNode]) -> bool:
-    """Whether a node stands in one of some others, and in the same function as the copy."""
+    """Return True if a node is inside one of some others, and in the same function as the copy."""
     among = set(around)
     inside: cst.CSTNode | None = node
     while inside is not None:
@@ -140,7 +140,7 @@ def _is_below(place: Located, node: cst.CSTNode, around: Iterable[cst.CSTNode]) 
 def _called(
     torch: str, module: cst.BaseExpression, state: cst.BaseExpression, call: cst.Call
 ) -> cst.BaseExpression | None:
-    """The call with a state of its own; None if its arguments are not written one by one."""
+    """Return the call with a state of its own; None unless its arguments are written one by one."""
     if any(arg.star for arg in call.args):
         return None
     given = [arg.value for arg in call.args if arg.keyword is None]

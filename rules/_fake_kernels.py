@@ -1,4 +1,4 @@
-"""The fake kernel of an operator that is written in Python. Imported only when a rewrite is asked for."""
+"""Write the fake kernel of an operator that is implemented in Python. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKING = frozenset(
     allclose is_nonzero to_sparse storage untyped_storage from_numpy from_dlpack as_tensor tensor frombuffer
     """.split()
 )
-"""What needs the data of a tensor, or gives a tensor that has some."""
+"""Functions that need the data of a tensor, or return a tensor with data."""
 PLAIN = (
     ast.BinOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.keyword, ast.Tuple,
     ast.List, ast.Starred, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
@@ -42,8 +42,8 @@ class _Kernel:
 
 
 def fake_kernel(place: Located) -> Ways:
-    """`torch.ops.ns.op(x)`, whose implementation the file registers, or a call of what `custom_op` made: the same
-    function works out the shape."""
+    """Return the fake kernel for `torch.ops.ns.op(x)` with an implementation registered in the file, or for a call
+    of a `custom_op`: the same function computes the shape."""
     if not isinstance(place.node, cst.Call):
         return
     torch = torch_name(place)
@@ -72,22 +72,22 @@ def fake_kernel(place: Located) -> Ways:
     if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) != 1):
         yield Declined("its implementation shares its line with other statements")
         return
-    told = (
-        _told_of_object(line, name)
+    statement = (
+        _defined_twice(line, name)
         if name == called and isinstance(line, cst.FunctionDef)
-        else _told(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
+        else _registered_twice(line, kernel.function, f'{torch[0]}.library.register_fake("{name}"')
     )
     yield Rewrite(
         "The implementation also computes the shape, so it is registered as the fake kernel of its operator",
-        (Change((line,), told, piece),),
+        (Change((line,), statement, piece),),
         "only a run shows how its implementation behaves with fake tensors",
     )
 
 
-def _told(
+def _registered_twice(
     line: cst.BaseStatement, function: ast.Lambda | ast.FunctionDef, register: str
 ) -> tuple[cst.BaseStatement, ...]:
-    """The statement that registers an implementation, with the same as a fake kernel."""
+    """Return the statement that registers an implementation, with the same as a fake kernel."""
     if isinstance(line, cst.FunctionDef):  # `torch.library.impl` may leave None of what it decorates
         return (
             line.with_changes(
@@ -98,8 +98,8 @@ def _told(
     return line, cst.parse_statement(f"{register}, {code})")
 
 
-def _told_of_object(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement, ...]:
-    """The function that an operator was made of, and the same again as its fake kernel."""
+def _defined_twice(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement, ...]:
+    """Return the function of an operator, and the same again as its fake kernel."""
     fake = line.with_changes(
         name=cst.Name(f"fake_{name}"),
         decorators=[cst.Decorator(cst.parse_expression(f"{name}.register_fake"))],
@@ -109,7 +109,7 @@ def _told_of_object(line: cst.FunctionDef, name: str) -> tuple[cst.BaseStatement
 
 
 def _made(tree: ast.Module, name: str) -> _Kernel | None:
-    """The function of the top level that `custom_op` made an operator of."""
+    """Return the top-level function from which `custom_op` made an operator."""
     for each in tree.body:
         if isinstance(each, ast.FunctionDef) and each.name == name:
             made = [ast.unparse(d.func) for d in each.decorator_list if isinstance(d, ast.Call)]
@@ -119,7 +119,7 @@ def _made(tree: ast.Module, name: str) -> _Kernel | None:
 
 
 def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:
-    """The functions of the file's top level that it registers as an implementation of the operator."""
+    """Return the top-level functions of the file that it registers as an implementation of the operator."""
     space, _, short = name.partition("::")
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     libraries = {
@@ -131,7 +131,7 @@ def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:
     }
 
     def names(call: ast.Call) -> bool:
-        """Whether `impl(...)` is of the operator."""
+        """Return True if `impl(...)` is of the operator."""
         given = [ast.unparse(each) for each in call.args[:2]]
         func = ast.unparse(call.func)
         if func == f"{torch}.library.impl":
@@ -157,7 +157,7 @@ def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of the top level, those below an `if` there among them."""
+    """Yield the top-level statements, including those below an `if`."""
     for each in body:
         yield each
         if isinstance(each, ast.If):
@@ -174,8 +174,8 @@ def _is_library(value: ast.expr, space: str, torch: str) -> bool:
 
 
 def _needs_no_data(function: ast.Lambda | ast.FunctionDef, torch: str) -> bool:
-    """Whether it does nothing but arithmetic and calls of torch, by its form: no branch, no item, no work in
-    place, and not the very tensor that it is given."""
+    """Return True if it does nothing but arithmetic and calls of torch, by its form: no branch, no item, no in-place
+    work, and no return of its own argument."""
     if isinstance(function, ast.Lambda):
         return not isinstance(function.body, ast.Name) and _is_plain(
             function.body, torch, _parameters(function)

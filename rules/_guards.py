@@ -1,4 +1,4 @@
-"""Checks that raise: an `if` that ends in `raise`, and an `assert`, as assertions that stay in the graph."""
+"""Rewrite checks that raise, an `if` that ends in `raise` and an `assert`, as assertions that stay in the graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tcready.rules._conditions import (
     MIXED,
     Joined,
     Tree,
-    apart,
     as_tensor,
     in_python,
     is_of_python,
@@ -21,6 +20,7 @@ from tcready.rules._conditions import (
     opposite,
     overridable,
     owner_of,
+    split_by_python,
     tree_of,
 )
 from tcready.rules._operators import raising_operator
@@ -37,8 +37,8 @@ CAUGHT_THERE = "a `try` in this file catches it where the function is called, bu
 LATER = "on a GPU it is raised later than in eager code"
 
 
-def raising(place: Located) -> Ways:
-    """`if t: raise E(...)` as an assertion of the opposite."""
+def rewrite_raise(place: Located) -> Ways:
+    """Rewrite `if t: raise E(...)` as an assertion of the opposite."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
@@ -111,8 +111,8 @@ def raising(place: Located) -> Ways:
         )
 
 
-def asserting(place: Located) -> Ways:
-    """An `assert` that Dynamo does not take into the graph as one that it does."""
+def rewrite_assert(place: Located) -> Ways:
+    """Rewrite an `assert` that Dynamo does not put into the graph as one that it does."""
     found = owner_of(place)
     if not isinstance(found, cst.Assert):
         return
@@ -131,8 +131,8 @@ def asserting(place: Located) -> Ways:
         yield Declined(CAUGHT_THERE)
         return
     name, imports = torch
-    asked = tree_of(place, found.test)
-    if (why := overridable(place, asked)) is not None:
+    tree = tree_of(place, found.test)
+    if (why := overridable(place, tree)) is not None:
         yield why
         return
     message = found.msg
@@ -141,15 +141,15 @@ def asserting(place: Located) -> Ways:
     )
     text = message if constant else _constant(message)
 
-    def kept(part: Tree) -> list[cst.BaseStatement]:
+    def checks(part: Tree) -> list[cst.BaseStatement]:
         return [cst.SimpleStatementLine([cst.Assert(in_python(part), message)])]
 
-    made = _required(asked, lambda part: [_assert(as_tensor(place, name, part), text)], kept)
+    made = _required(tree, lambda part: [_assert(as_tensor(place, name, part), text)], checks)
     if made is None:
         yield Declined(MIXED)
         return
     if not constant:
-        in_graph = _required(asked, lambda part: [_asserted(name, as_tensor(place, name, part), text)], kept)
+        in_graph = _required(tree, lambda part: [_asserted(name, as_tensor(place, name, part), text)], checks)
         both = cst.If(
             test=_compiling(name),
             body=cst.IndentedBlock(body=in_graph or made),
@@ -173,7 +173,7 @@ def asserting(place: Located) -> Ways:
 def _required(
     tree: Tree, of_tensor: Leaves, of_python: Leaves | cst.BaseSuite
 ) -> list[cst.BaseStatement] | None:
-    """Statements that raise unless a test is true; None if tensors and Python's values are mixed too much.
+    """Return statements that raise unless a test is true; None if tensors and Python values are mixed too much.
 
     `of_python`: what checks a part that Python decides, or the block that raises.
     """
@@ -193,14 +193,14 @@ def _required(
             found += made
         return found
     # `p or t`: where Python's part is false, the tensors' must be true
-    parts = apart(opposite(tree))
+    parts = split_by_python(opposite(tree))
     if parts is None or parts[0] is None:
         return None
     return [cst.If(test=parts[0], body=cst.IndentedBlock(body=of_tensor(opposite(parts[1]))))]
 
 
 def _raised(body: cst.BaseSuite) -> cst.Raise | None:
-    """The `raise` that a block ends in, if nothing before it leaves or changes anything but local names."""
+    """Return the `raise` that ends a block, if nothing before it leaves or changes anything but local names."""
     lines = body.body
     last = lines[-1] if lines else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -218,7 +218,7 @@ def _raised(body: cst.BaseSuite) -> cst.Raise | None:
 
 
 def _kind(raised: cst.Raise) -> str:
-    """The name of the class."""
+    """Return the name of the class."""
     made = raised.exc.func if isinstance(raised.exc, cst.Call) else raised.exc
     if isinstance(made, cst.Attribute):
         return made.attr.value
@@ -232,14 +232,14 @@ def _text(raised: cst.Raise) -> cst.BaseExpression | None:
 
 
 def _is_made(text: cst.BaseExpression) -> bool:
-    """Whether a part of a text is computed."""
+    """Return True if a part of a text is computed."""
     if isinstance(text, cst.ConcatenatedString):
         return _is_made(text.left) or _is_made(text.right)
     return isinstance(text, cst.FormattedString)
 
 
 def _constant(text: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """A message without its computed parts; None if nothing of it is text."""
+    """Return a message without its computed parts; None if it has no constant text."""
     if isinstance(text, (cst.SimpleString, cst.ConcatenatedString)) and not _is_made(text):
         return text
     if isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Modulo):
@@ -271,7 +271,7 @@ def _words(text: cst.BaseExpression) -> str:
 
 
 def _in_try(place: Located, node: cst.CSTNode) -> bool:
-    """Whether a `try` with an `except` stands around it in the same function."""
+    """Return True if a `try` with an `except` is around it in the same function."""
     parents = place.piece.parents
     while node in parents and not isinstance(node, cst.FunctionDef):
         parent = parents[node]
@@ -282,8 +282,8 @@ def _in_try(place: Located, node: cst.CSTNode) -> bool:
 
 
 def _tried_by_callers(place: Located, kind: str) -> bool:
-    """Whether a `try` of this file, that catches such an exception, calls the function around, by the names that are
-    called there and in the functions of these names."""
+    """Return True if a `try` of this file that catches such an exception calls the function around, by name,
+    directly or through functions of the file."""
     line = place.piece.lines(place.node)[0]
     functions: dict[str, list[ast.AST]] = {}
     around = ""
@@ -313,7 +313,7 @@ def _tried_by_callers(place: Located, kind: str) -> bool:
 
 
 def _catches(handler: ast.ExceptHandler, kind: str) -> bool:
-    """Whether it may catch an exception of that name, or what an assertion in the graph raises."""
+    """Return True if it may catch an exception of that name, or that of an assertion in the graph."""
     if handler.type is None:
         return True
     raised = [getattr(builtins, name, None) for name in (kind, "RuntimeError")]
@@ -348,7 +348,7 @@ def _called(operator: str, test: cst.BaseExpression, text: cst.BaseExpression | 
 
 
 def _after(rest: cst.If | cst.Else | cst.BaseSuite | None) -> tuple[cst.BaseStatement, ...]:
-    """What runs where nothing is raised, as statements behind the check."""
+    """Return the code that runs if nothing is raised, as statements after the check."""
     if isinstance(rest, cst.If):
         return (rest,)
     if isinstance(rest, cst.Else):

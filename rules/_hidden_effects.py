@@ -1,5 +1,5 @@
-"""Code of a file that may run where its name is not: properties, operators, what makes a text, a number or a truth of an
-object, methods that have the name of one of a tensor's, and handlers of logging."""
+"""Find code of a file that may run without being named: properties, operators, conversions of an object to text,
+number or truth, methods with the name of a tensor's method, and handlers of logging."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PURE_METHODS = frozenset(
     isfinite format join keys values items isEnabledFor get_device argmax argmin unique nonzero count_nonzero sqrt
     """.split()
 )
-"""Methods of tensors, texts and dicts that change nothing."""
+"""Methods of tensors, texts and dicts without effects."""
 OF_MODULES = frozenset("bfloat16 cpu cuda double float half to type".split())
-"""Methods of tensors that change a module in place, if they are called on one."""
+"""Methods of tensors that change a module in place, if called on one."""
 TAKING_ITEMS = frozenset("join list max min sorted sum tuple".split())
-NOT_ASKED = frozenset(
+NOT_CALLED = frozenset(
     """
     __aenter__ __aexit__ __annotations__ __call__ __class__ __class_getitem__ __copy__ __deepcopy__ __defaults__ __del__
     __delattr__ __delete__ __delitem__ __dict__ __doc__ __enter__ __exit__ __getitem__ __getnewargs__ __getstate__
@@ -35,12 +35,12 @@ NOT_ASKED = frozenset(
     __reduce_ex__ __set__ __set_name__ __setattr__ __setitem__ __setstate__ __signature__ __slots__ __wrapped__
     """.split()
 )
-"""Special names that reading, comparing, computing and telling do not ask for."""
+"""Special names that reading, comparing, computing and printing do not call."""
 OF_TEXTS = frozenset({"extra_repr", "_get_name"})
-"""What the text of a module is made of."""
+"""Special methods for the text of a module."""
 OF_ACCESS = frozenset({"__getattr__", "__getattribute__", "__get__"})
 OF_LOGGING = frozenset("emit handle filter format makeRecord callHandlers log _log".split())
-"""Methods of loggers, handlers, filters and formatters that a message goes through."""
+"""Methods of loggers, handlers, filters and formatters that a message passes through."""
 MESSAGES = ("logging", "warnings", "pprint")
 HIDDEN = "`{}` of this file may run there, and does more than give a value"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -49,8 +49,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def hidden_effect(
     place: Located, *nodes: cst.CSTNode, called: cst.BaseExpression | None = None
 ) -> str | None:
-    """Why working out `nodes`, or handing them to `called`, which prints, logs or warns, may run a function of the file
-    that has an effect."""
+    """Return why evaluating `nodes`, or passing them to `called`, which prints, logs or warns, may run a function of
+    the file that has an effect."""
     members = place.source.derive(_Members)
     for call in (each for node in nodes for each in _calls(node)):
         if isinstance(call.func, cst.Name) and call.func.value in members.given:
@@ -60,12 +60,12 @@ def hidden_effect(
     if called is not None and _named(called) in ("warn", "warn_explicit"):
         if any(members.is_made(name) for node in nodes for name in _names(node)):
             return HIDDEN.format("__init__")
-    asked = {name for node in nodes for name in _attributes(node)}
+    attributes = {name for node in nodes for name in _attributes(node)}
     if isinstance(called, cst.Attribute):
-        asked |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
-    if any(_asks_by_key(node) for node in nodes):
-        asked.add("__getitem__")
-    name = members.effect(asked, any(_is_object(node) for node in nodes))
+        attributes |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
+    if any(_formats_by_key(node) for node in nodes):
+        attributes.add("__getitem__")
+    name = members.effect(attributes, any(_is_object(node) for node in nodes))
     return None if name is None else HIDDEN.format(name)
 
 
@@ -84,7 +84,7 @@ def _attributes(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _names(node: cst.CSTNode) -> Iterator[str]:
-    """The names there."""
+    """Return the names there."""
     if isinstance(node, cst.Name):
         yield node.value
     for child in node.children:
@@ -96,25 +96,25 @@ def _named(func: cst.BaseExpression) -> str:
     return name.value if isinstance(name, cst.Name) else ""
 
 
-def _asks_by_key(node: cst.CSTNode) -> bool:
-    """Whether a text to be filled names items: `"%(name)s"`, `"{0[name]}"`."""
+def _formats_by_key(node: cst.CSTNode) -> bool:
+    """Return True if a format string names items: `"%(name)s"`, `"{0[name]}"`."""
     if isinstance(node, cst.SimpleString):
         return "%(" in node.value or "[" in node.value
-    return any(_asks_by_key(child) for child in node.children)
+    return any(_formats_by_key(child) for child in node.children)
 
 
 def _is_object(node: cst.CSTNode) -> bool:
-    """Whether something there has a name, and may be an object."""
+    """Return True if something there has a name, and may be an object."""
     return isinstance(node, cst.Name) or any(_is_object(child) for child in node.children)
 
 
 def _is_special(name: str) -> bool:
-    return (name.startswith("__") and name.endswith("__") and name not in NOT_ASKED) or name in OF_TEXTS
+    return (name.startswith("__") and name.endswith("__") and name not in NOT_CALLED) or name in OF_TEXTS
 
 
 class _Members:
-    """What the classes of a file define: its code counts as having an effect unless it only gives a value, by how it is
-    written."""
+    """The members that the classes of a file define. Code counts as having an effect unless it only returns a value,
+    by its form."""
 
     def __init__(self, source: Source) -> None:
         self.given = source.derive(names_in)
@@ -133,22 +133,25 @@ class _Members:
         self.members += _set_later(source)
 
     def is_made(self, name: str) -> bool:
-        """Whether making one of a class of that name runs code of the file: a warning is made of its category."""
+        """Return True if creating an instance of a class of that name runs code of the file: a warning creates one
+        of its category."""
         found = self.classes.get(name)
         return found is not None and any(each in ("__init__", "__new__") for each, _ in _defined(found.body))
 
-    def effect(self, asked: set[str], of_objects: bool) -> str | None:
-        """The first member that may have an effect, of those that asking for these attributes may run."""
+    def effect(self, attributes: set[str], of_objects: bool) -> str | None:
+        """Return the first member that may have an effect, of those that reading these attributes may run."""
         left = list(self.members)
         while True:
-            run = [each for each in left if each[0] in asked or (of_objects and _is_special(each[0]))]
+            run = [each for each in left if each[0] in attributes or (of_objects and _is_special(each[0]))]
             if not run:
                 return None
             left = [each for each in left if each not in run]
             for name, member in run:
                 if not self._only_gives(name, member):
                     return name
-                asked = asked | {each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)}
+                attributes = attributes | {
+                    each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)
+                }
                 of_objects = of_objects or isinstance(member, _Function)
 
     def _only_gives(self, name: str, member: _Function | ast.expr) -> bool:
@@ -191,7 +194,7 @@ class _Members:
         return True
 
     def _plain(self, name: str, node: ast.expr) -> bool:
-        """Whether an expression in a function of that name only gives a value."""
+        """Return True if an expression in a function of that name only returns a value."""
         if isinstance(node, ast.Call):
             return self._call(name, node)
         if isinstance(node, ast.Subscript) and not _is_size(node.value):
@@ -228,7 +231,7 @@ class _Members:
         return known and not (takes and _may_be_used_up(call.args[0]))
 
     def _may_be_module(self, call: ast.Call, func: ast.Attribute) -> bool:
-        """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`."""
+        """Return True if an attribute with the name of a tensor's method may be a module: `self.norm(x)`."""
         if func.attr in OF_WEIGHTS or func.attr in ("format", "join", "getLogger"):
             return False
         if isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
@@ -238,7 +241,7 @@ class _Members:
 
 PURE_OF_FILES = PURE | {"getLogger", "hash", "sorted"}
 OF_WEIGHTS = frozenset({"buffers", "parameters"})
-"""Methods of modules that give a new iterator each time."""
+"""Methods of modules that return a new iterator each time."""
 _PLAIN = (
     ast.Constant,
     ast.Name,
@@ -260,7 +263,8 @@ _PLAIN = (
 
 
 def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, _Function | ast.expr]]:
-    """What a class defines, by name: its functions, and what it gives a value, also on a condition."""
+    """Return the members that a class defines, by name: its functions, and its assignments, including conditional
+    ones."""
     for each in body:
         if isinstance(each, _Function):
             if not any(last_name(one) in ("setter", "deleter") for one in each.decorator_list):
@@ -276,7 +280,7 @@ def _defined(body: list[ast.stmt]) -> Iterator[tuple[str, _Function | ast.expr]]
 
 
 def _set_later(source: Source) -> Iterator[tuple[str, ast.expr]]:
-    """Special methods and properties that a class is given where it is not defined."""
+    """Yield special methods and properties that are added to a class outside of its definition."""
     for node in source.nodes:
         if not isinstance(node, ast.Assign):
             continue
@@ -287,7 +291,7 @@ def _set_later(source: Source) -> Iterator[tuple[str, ast.expr]]:
 
 
 def last_name(node: ast.AST | None) -> str:
-    """The last part of a name."""
+    """Return the last part of a name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
@@ -301,5 +305,5 @@ def _is_size(node: ast.expr) -> bool:
 
 
 def _may_be_used_up(node: ast.expr) -> bool:
-    """Whether it may be an iterator made elsewhere."""
+    """Return True if it may be an iterator created elsewhere."""
     return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not _is_size(node)

@@ -1,4 +1,4 @@
-"""A lock around code that needs none where it is compiled. Imported only when a rewrite is asked for."""
+"""Remove a lock around code that needs none in compiled code. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._messages import unknown_call
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported, text, values_given
+from tcready.rules._statements import NOT_PURE, full_name, has_effect, imported_names, text, values_given
 from tcready.static.concrete import is_module
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -22,23 +22,23 @@ WRITES = "what the lock guards is written to there: compiled code does that when
 
 
 def is_lock(place: Located) -> bool:
-    """Whether what a `with` enters is a lock, as the file makes it: in `__init__`, or on its top level."""
+    """Return True if a `with` enters a lock created in the file: in `__init__`, or at its top level."""
     made = [*_values(place)]
-    known = imported(place.source.tree.body)
+    known = imported_names(place.source.tree.body)
     return bool(made) and all(
         isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made
     )
 
 
-def unlocked(place: Located) -> Ways:
-    """`with self.lock:` as one that is entered by eager code alone, where what it guards is not written to."""
+def rewrite_lock(place: Located) -> Ways:
+    """Rewrite `with self.lock:` so that only eager code enters it, if what it guards is not written to."""
     item = place.piece.parents[place.node]
     block = place.piece.parents[item]
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
         return
-    known = imported(place.source.tree.body)
+    known = imported_names(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
         yield Declined("the value that the lock returns is used")
@@ -66,7 +66,7 @@ def unlocked(place: Located) -> Ways:
 
 
 def _values(place: Located) -> Iterator[ast.expr]:
-    """What the file gives the name, or the attribute of self, that is entered."""
+    """Return the values that the file assigns to the name, or the attribute of self, that is entered."""
     node = place.node
     nodes: Iterable[ast.AST] = place.source.nodes
     if isinstance(node, cst.Attribute) and text(node.value) == "self":
@@ -78,7 +78,7 @@ def _values(place: Located) -> Iterator[ast.expr]:
 
 
 def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> str | None:
-    """Why the lock has to be taken where it is compiled."""
+    """Return why the lock is needed in compiled code."""
     if has_effect(_without(block.body, fills)):
         return WRITES
     for each in fills:
@@ -100,7 +100,7 @@ def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> st
 
 
 def _written_elsewhere(place: Located, block: cst.With) -> str | None:
-    """What is read there, of self or of the module, that other code of the file writes to."""
+    """Return what is read there, of self or of the module, and written by other code of the file."""
     tree = place.source.tree
     of_module = {
         target.id
@@ -132,7 +132,7 @@ def _written_elsewhere(place: Located, block: cst.With) -> str | None:
 
 
 def _is_written(node: ast.AST, parents: dict[ast.AST, ast.AST], *, is_local: bool) -> bool:
-    """Whether an attribute or a name is given a value, or what it holds is changed in place."""
+    """Return True if an attribute or a name is assigned, or its content is changed in place."""
     if not isinstance(getattr(node, "ctx", None), ast.Load):
         return not is_local
     while isinstance(parent := parents[node], ast.Subscript) and parent.value is node:
@@ -152,19 +152,20 @@ def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def _fills(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
-    """Assignments of an `if` that asks whether there is a value yet: `if n not in self.c: self.c[n] = ...`."""
+    """Return the assignments of an `if` that tests whether there is a value yet: `if n not in self.c: self.c[n] =
+    ...`."""
     for branch in walk(body):
         if not isinstance(branch, cst.If) or branch.orelse is not None:
             continue
-        asked = _asked(branch.test)
+        missing = _missing_value(branch.test)
         for line in branch.body.body:
             for each in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-                if isinstance(each, cst.Assign) and all(text(t.target) == asked for t in each.targets):
+                if isinstance(each, cst.Assign) and all(text(t.target) == missing for t in each.targets):
                     yield each
 
 
-def _asked(test: cst.BaseExpression) -> str | None:
-    """What has no value yet where a test is true."""
+def _missing_value(test: cst.BaseExpression) -> str | None:
+    """Return what has no value yet if a test is true."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     (target,) = test.comparisons

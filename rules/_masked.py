@@ -1,4 +1,5 @@
-"""Work that a mask guards (`if mask.any(): x[mask] = 0`): done always where it changes nothing otherwise."""
+"""Rewrite work that a mask guards (`if mask.any(): x[mask] = 0`) so that it is always done, if it changes nothing
+otherwise."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from tcready.rules._conditions import (
     NO_DEVICE,
     Leaf,
     Tree,
-    asked,
     is_mask,
-    kept_tensor,
     owner_of,
+    split_test,
     test_beside,
     value_of,
+    without_conversion,
 )
 from tcready.rules._rewrites import Ways, expression, in_place_of
 from tcready.rules._shapes import ELEMENTWISE, Shapes, is_pure
-from tcready.rules._sides import Chooser, Refused, asked_of, condition_name, operator_of
+from tcready.rules._sides import Chooser, Refused, condition_name, mask_of_test, operator_of
 from tcready.rules._statements import block_of, text
 from tcready.static.rule import Declined, Rewrite
 
@@ -34,12 +35,12 @@ NEUTRAL_OF = {"add": "0", "sub": "0", "mul": "1", "div": "1"}
 NEUTRAL = {"+": "0", "-": "0", "*": "1", "/": "1"}
 
 
-def unguarded(place: Located) -> Ways:
-    """A one-armed `if` whose statements are done always, each so that it changes nothing where the test is false."""
+def rewrite_guarded(place: Located) -> Ways:
+    """Rewrite an `if` without `else` so that its statements always run, and change nothing if the test is false."""
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
-    found = asked(place, branch.test)
+    found = split_test(place, branch.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -67,7 +68,7 @@ class _Unguarded:
         self.chooser = Chooser(torch, self.test, self.named, Shapes.at(place, branch))
 
     def statements(self) -> tuple[list[cst.BaseStatement], str, str]:
-        """The statements, how they were made and why they may differ. Raises Refused."""
+        """Return the statements, how they were made and why they may differ. Raises Refused."""
         made: list[cst.BaseStatement] = []
         identical = special = False
         for statement in block_of(self.branch.body):
@@ -121,8 +122,8 @@ class _Unguarded:
             return False
         same = text(target)
         if isinstance(value, cst.Call):
-            kept = self._keeps(value, in_place=False)
-            return kept is not None and text(kept) == same
+            unchanged = self._keeps(value, in_place=False)
+            return unchanged is not None and text(unchanged) == same
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
             pair = (value.left, value.right)
             return any(text(a) == same and self._is_on(b) for a, b in (pair, pair[::-1]))
@@ -131,7 +132,7 @@ class _Unguarded:
         return False
 
     def _keeps(self, call: cst.Call, in_place: bool) -> cst.BaseExpression | None:
-        """The tensor that a call gives back, or leaves, as it was."""
+        """Return the tensor that a call returns or leaves unchanged."""
         if not isinstance(call.func, cst.Attribute):
             return None
         name, of = call.func.attr.value, call.func.value
@@ -155,11 +156,11 @@ class _Unguarded:
         return None
 
     def _is_off(self, mask: cst.BaseExpression) -> bool:
-        """Whether a mask has no true element where the test is false."""
+        """Return True if a mask has no true element when the test is false."""
         return self._is_kind(mask, self.off)
 
     def _is_on(self, mask: cst.BaseExpression) -> bool:
-        """Whether a mask has no false element where the test is false."""
+        """Return True if a mask has no false element when the test is false."""
         return self._is_kind(mask, self.on)
 
     def _is_kind(self, mask: cst.BaseExpression, kind: str, deep: int = 4) -> bool:
@@ -191,7 +192,7 @@ class _Unguarded:
     # what the condition is put into
 
     def _conditional(self, part: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
-        """Raises Refused."""
+        """Make a statement conditional. Raises Refused."""
         self.uses += 1
         torch, test = self.torch, self.named
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
@@ -213,7 +214,7 @@ class _Unguarded:
         raise Refused("the guarded code contains more than assignments to names and to parts of tensors")
 
     def _in_place(self, call: cst.Call) -> cst.Call:
-        """`x.add_(v)` and its kin under a condition. Raises Refused."""
+        """Return `x.add_(v)` and similar calls under a condition. Raises Refused."""
         torch, test, func = self.torch, self.named, call.func
         if (
             not isinstance(func, cst.Attribute)
@@ -238,7 +239,7 @@ class _Unguarded:
             value = expression(f"{torch}.where(test, v, {NEUTRAL_OF[name]})", test=test, v=call.args[0].value)
             return call.with_changes(args=[call.args[0].with_changes(value=value)])
         elif name in ELEMENTWISE:
-            of = expression("x.clone()", x=func.value)  # whose old value a gradient may need
+            of = expression("x.clone()", x=func.value)  # a gradient may need the old value
             new = call.with_changes(func=func.with_changes(value=of, attr=cst.Name(name)))
             made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=new)
         else:
@@ -247,7 +248,7 @@ class _Unguarded:
         return made
 
     def _into(self, part: cst.Assign, target: cst.Subscript) -> cst.BaseSmallStatement:
-        """`x[i] = v` under a condition."""
+        """Return `x[i] = v` under a condition."""
         torch, test = self.torch, self.named
         indexes = _indexes(target)
         if all(_is_plain(index) for index in indexes):
@@ -263,21 +264,21 @@ class _Unguarded:
 
 
 def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:
-    """The text of the mask that has no true element where the test is false, and of the one that has no false one.
+    """Return the text of the mask that has no true element if the test is false, and of the one that has no false one.
 
-    An integer mask that is nonzero everywhere need not be 1 everywhere, one whose sum is zero need not be zero
-    everywhere, and `~` of one is no mask: those hold for booleans alone.
+    Only for booleans: an integer mask that is nonzero everywhere need not be 1 everywhere, one with sum zero need not
+    be zero everywhere, and `~` of one is no mask.
     """
     if not isinstance(tensors, Leaf):
         return "", ""
-    node = kept_tensor(torch, tensors.node)
+    node = without_conversion(torch, tensors.node)
     if isinstance(node, cst.Name):
         node = value_of(place, node.value) or node
-        node = kept_tensor(torch, node)
+        node = without_conversion(torch, node)
     if tensors.negated:
-        mask = asked_of(node, "all")
+        mask = mask_of_test(node, "all")
         return _pair(mask)[::-1] if mask is not None and is_mask(place, mask) else ("", "")
-    found = asked_of(node, "any")
+    found = mask_of_test(node, "any")
     if found is not None:
         return _pair(found) if is_mask(place, found) else (text(found), "")
     if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
@@ -309,7 +310,7 @@ def _indexes(node: cst.Subscript) -> list[cst.BaseExpression]:
 
 
 def _is_plain(index: cst.BaseExpression) -> bool:
-    """Whether it is a position, `...` or None; slices are not among the indexes."""
+    """Return True for a position, `...` or None; indexes contain no slices."""
     if isinstance(index, cst.UnaryOperation):
         return _is_plain(index.expression)
     return isinstance(index, (cst.Integer, cst.Ellipsis)) or (

@@ -1,4 +1,4 @@
-"""Reads through a mask, written over the full length. Imported only when a rewrite is asked for."""
+"""Rewrite reads through a mask over the full length. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 LIKE = frozenset("isnan isinf isfinite abs bool float long logical_not detach clone neg".split())
-"""Methods, and functions of torch, that give one item for each."""
+"""Methods, and functions of torch, that return one item for each."""
 REPEATABLE = LIKE | frozenset(
     """
     sum mean amax amin any all eq ne gt lt ge le logical_and logical_or logical_xor size dim numel squeeze unsqueeze view
     reshape flatten to int unbind select expand expand_as transpose permute contiguous argmax topk
     """.split()
 )
-"""Methods that may be asked twice."""
+"""Methods that may be called twice."""
 CHAINED = frozenset(
     "abs square pow exp log log2 log10 log1p sqrt rsqrt reciprocal sigmoid tanh relu neg float double".split()
 )
@@ -44,7 +44,7 @@ TWICE = Declined("the mask or the tensor would be computed twice, by a call that
 
 
 def masked_read(place: Located) -> Ways:
-    """`x[mask]` that is reduced, or written back through the same mask."""
+    """Rewrite `x[mask]` that is reduced, or written back through the same mask."""
     node = place.node
     if not isinstance(node, cst.Subscript):
         return
@@ -66,7 +66,7 @@ def masked_read(place: Located) -> Ways:
 
 
 def masked_select(place: Located) -> Ways:
-    """`x.masked_select(mask)` that is reduced; `x[torch.where(mask)] = v`."""
+    """Rewrite `x.masked_select(mask)` that is reduced; `x[torch.where(mask)] = v`."""
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
@@ -91,8 +91,9 @@ def masked_select(place: Located) -> Ways:
         yield BY_VALUE
 
 
-def counted(place: Located) -> Ways:
-    """`torch.bincount(x, minlength=n)` as a `scatter_add_` into `n` places; `repeat_interleave` with its size."""
+def rewrite_count(place: Located) -> Ways:
+    """Rewrite `torch.bincount(x, minlength=n)` as a `scatter_add_` into `n` places; `repeat_interleave` with its
+    size."""
     node = place.node
     if not isinstance(node, cst.Call):
         return
@@ -138,7 +139,7 @@ def counted(place: Located) -> Ways:
 
 
 def _repeated(place: Located, call: cst.Call) -> Ways:
-    """`torch.repeat_interleave(x, repeats)` with the sum of `repeats` for its size."""
+    """Rewrite `torch.repeat_interleave(x, repeats)` with the sum of `repeats` as its size."""
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
@@ -181,7 +182,7 @@ def _is_true(node: cst.BaseExpression | None) -> bool:
 
 
 def is_repeatable(node: cst.CSTNode) -> bool:
-    """Whether working it out twice gives the same twice."""
+    """Return True if evaluating it twice gives the same value twice."""
     if isinstance(node, (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda)):
         return False
     if isinstance(node, cst.Call) and not (
@@ -207,13 +208,13 @@ class Masked:
         self.uses = Uses(place.piece, torch)
 
     def full(self, tensor: cst.BaseExpression) -> cst.BaseExpression:
-        """The mask, shaped so that it broadcasts against a tensor that it picks items or rows of."""
+        """Return the mask, shaped so that it broadcasts against a tensor from which it selects items or rows."""
         if self.broadcast or self.is_like(self.mask, tensor):
             return self.mask
         return expression("m.reshape(m.shape + (1,) * (x.dim() - m.dim()))", m=self.mask, x=tensor)
 
     def count(self, tensor: cst.BaseExpression) -> cst.BaseExpression:
-        """How many items are picked."""
+        """Return the number of selected items."""
         if self.is_like(self.mask, tensor):
             return expression("m.sum()", m=self.mask)
         return expression("m.expand_as(x).sum()", m=self.full(tensor), x=tensor)
@@ -223,7 +224,7 @@ class Masked:
         return expression(f"{self.torch}.where(mask, yes, no)", mask=self.full(of), yes=yes, no=other)
 
     def is_like(self, node: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
-        """Whether `node` has the shape of `tensor`, by how it is written."""
+        """Return True if `node` has the shape of `tensor`, by its form."""
         if node.deep_equals(tensor):
             return True
         if isinstance(node, cst.Name):
@@ -253,11 +254,11 @@ class Masked:
         )
 
     def _is_stable(self, tensor: cst.BaseExpression) -> bool:
-        """Whether a name is given one value in the whole function."""
+        """Return True if a name is assigned once in the whole function."""
         return isinstance(tensor, cst.Name) and len(self.uses.values_of(tensor.value)) == 1
 
     def is_the_same(self, other: cst.CSTNode | None) -> cst.BaseExpression | None:
-        """What is read, if `other` reads through this mask."""
+        """Return what is read, if `other` reads through this mask."""
         if not isinstance(other, cst.Subscript) or len(other.slice) != 1:
             return None
         index = other.slice[0].slice
@@ -290,7 +291,7 @@ def _ways(masked: Masked, node: cst.BaseExpression, imports: tuple[str, ...]) ->
 
 
 def _call_around(masked: Masked, node: cst.BaseExpression) -> tuple[cst.Call, str] | None:
-    """The call of which `node` is the object or, of a function of torch, the only argument; and its name."""
+    """Return the call on `node`, or the call of a function of torch with `node` as the only argument; and its name."""
     parents = masked.place.piece.parents
     parent = parents[node]
     call = parents[parent]
@@ -306,7 +307,7 @@ def _call_around(masked: Masked, node: cst.BaseExpression) -> tuple[cst.Call, st
 
 
 def _reduced(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
-    """`x[mask].abs().mean()`."""
+    """Rewrite `x[mask].abs().mean()`."""
     chain: list[cst.Call] = []
     around = _call_around(masked, node)
     while around is not None and around[1] in CHAINED:
@@ -339,7 +340,7 @@ def _reduced(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
 
 
 def _named(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
-    """`part = x[mask]` of which sums and means are made."""
+    """Rewrite `part = x[mask]` that is used in sums and means."""
     parents, uses = masked.place.piece.parents, masked.uses
     statement = parents[node]
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
@@ -365,7 +366,7 @@ def _named(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
 
 
 def _stay(masked: Masked) -> bool:
-    """Whether the names of mask and tensor mean one thing in the whole function."""
+    """Return True if the names of mask and tensor have one value in the whole function."""
     names = {
         each.value
         for part in (masked.mask, masked.tensor)
@@ -392,7 +393,7 @@ def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
 
 
 def _written_back(masked: Masked, node: cst.BaseExpression) -> Change | None:
-    """`y[mask] = x[mask] * 2`, and `x[mask] *= 2`."""
+    """Rewrite `y[mask] = x[mask] * 2`, and `x[mask] *= 2`."""
     statement: cst.CSTNode = node
     while not isinstance(statement, (cst.BaseSmallStatement, cst.BaseStatement)):
         statement = masked.place.piece.parents[statement]
@@ -429,7 +430,8 @@ def _is_dotted(node: cst.BaseExpression) -> bool:
 
 
 def _is_linear(value: cst.BaseExpression) -> bool:
-    """Whether it is a sum of what is read and of numbers, or a multiple of it: its gradient is finite everywhere."""
+    """Return True if it is a sum of the read tensor and numbers, or a multiple of it: its gradient is finite
+    everywhere."""
     if isinstance(value, cst.BinaryOperation):
         both = _is_linear(value.left) and _is_linear(value.right)
         if isinstance(value.operator, (cst.Add, cst.Subtract)):
@@ -442,7 +444,7 @@ def _is_linear(value: cst.BaseExpression) -> bool:
 
 
 def _over_all(masked: Masked, value: cst.BaseExpression, guarded: bool) -> cst.BaseExpression | None:
-    """`value` with what is read through the mask read whole; with `guarded`, 1 in the place of what is left out."""
+    """Return `value` with masked reads replaced by the whole tensor; with `guarded`, 1 in place of unselected items."""
     read = masked.is_the_same(value)
     if read is not None:
         if not is_repeatable(read):
@@ -477,7 +479,7 @@ def _over_all(masked: Masked, value: cst.BaseExpression, guarded: bool) -> cst.B
 
 
 def _loss(masked: Masked, node: cst.BaseExpression) -> Change | None:
-    """`F.cross_entropy(logits[mask], labels[mask])` and losses that are zero where both are equal."""
+    """Rewrite `F.cross_entropy(logits[mask], labels[mask])` and losses that are zero if both are equal."""
     parents = masked.place.piece.parents
     arg = parents[node]
     call = parents[arg]
@@ -519,7 +521,7 @@ def _loss(masked: Masked, node: cst.BaseExpression) -> Change | None:
 
 
 def _written_through(place: Located, node: cst.Call, condition: cst.BaseExpression) -> Ways:
-    """`x[torch.where(mask)] = v` and `where = torch.where(mask)`, `x[where] = v`."""
+    """Rewrite `x[torch.where(mask)] = v` and `where = torch.where(mask)`, `x[where] = v`."""
     parents = place.piece.parents
     uses = Uses(place.piece, "torch")
     nodes: list[cst.BaseExpression] = [node]

@@ -1,4 +1,4 @@
-"""What prints, logs or warns, left out of what is compiled. Imported only when a rewrite is asked for."""
+"""Exclude prints, logs and warnings from compiled code. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEVELS = frozenset(
 )
 LOGGERS = frozenset("logger log logging warnings _logger LOGGER LOG _log".split())
 ASKING = frozenset("isEnabledFor getEffectiveLevel getLevelName hasHandlers".split())
-"""What is asked of loggers and of `logging`; what else is called on them sets something."""
+"""Query functions of loggers and of `logging`; other calls on them change settings."""
 OF_LOGGERS = frozenset("isEnabledFor getEffectiveLevel setLevel hasHandlers getChild pprint".split())
 OF_LIBRARIES = frozenset({"torch", "F", "nn", "math", "np", "numpy"})
 BUILT_IN = PURE | frozenset(
@@ -40,7 +40,8 @@ OF_VALUES = PURE_METHODS | frozenset(
     tril triu type unsqueeze untyped_storage upper view zfill
     """.split()
 )
-"""Methods of tensors, texts, numbers and dicts that only give a value, if nobody else's object has one of that name."""
+"""Methods of tensors, texts, numbers and dicts that only return a value, unless another object has a method of that
+name."""
 OUTPUTS = frozenset("stdout stderr __stdout__ __stderr__".split())
 TAKING_OUTPUT = frozenset("redirect_stdout redirect_stderr".split())
 TAKING_MESSAGES = frozenset(
@@ -50,11 +51,11 @@ TAKING_MESSAGES = frozenset(
 )
 WARNING = frozenset("warn warn_explicit".split())
 HARMLESS = frozenset("always all default ignore module once".split())
-"""What a filter does with warnings, unless it raises them."""
+"""Actions of a filter for warnings that do not raise them."""
 FILTERS = frozenset("simplefilter filterwarnings".split())
 HANDING = FILTERS | frozenset("catch_warnings StreamHandler basicConfig".split())
 HANDED = frozenset("filename handlers stream".split())
-"""To `logging.basicConfig`: where records go."""
+"""Arguments of `logging.basicConfig` that decide where records go."""
 EFFECT = "`{}` may do more than return a value, and compiled code would skip it"
 SEVERAL = "its condition may be a tensor of several values, for which Python raises an error"
 GUARDED = "Runs in eager mode only (guarded by `torch.compiler.is_compiling()`)"
@@ -66,8 +67,8 @@ LOST = "{} is a call or an item, whose effect may be lost"
 
 
 def unless_compiling(place: Located) -> Ways:
-    """A call that stands alone as a statement, or in the test of an `if` that does no more than such calls, put below
-    `if not torch.compiler.is_compiling():`."""
+    """Put a call that is a statement, or in the test of an `if` with only such calls, below `if not
+    torch.compiler.is_compiling():`."""
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
@@ -94,8 +95,8 @@ def unless_compiling(place: Located) -> Ways:
 
 
 def _reordered(call: cst.Call) -> str | None:
-    """The function, if Dynamo may call it behind a graph: it forgets arguments by keyword, and takes one text of
-    `warnings.warn`. Of loggers it calls none there (measured on torch 2.13)."""
+    """Return the function, if Dynamo may call it after a graph: it drops keyword arguments, and takes one text of
+    `warnings.warn`. It calls no methods of loggers there (measured on torch 2.13)."""
     if any(arg.star or arg.keyword is not None for arg in call.args):
         return None
     name = cst.Module([]).code_for_node(call.func)
@@ -103,8 +104,7 @@ def _reordered(call: cst.Call) -> str | None:
 
 
 def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
-    """An `if` that does no more than print, log and warn, done only where nothing is compiled, so that its test is not
-    asked either."""
+    """Rewrite an `if` that only prints, logs and warns so that neither it nor its test runs in compiled code."""
     torch = torch_name(place)
     if torch is None or branch.orelse is not None or not _only_messages(branch.body):
         return
@@ -125,7 +125,7 @@ def _not_compiling(torch: str) -> cst.BaseExpression:
 
 
 def _with_guard(guard: cst.BaseExpression, test: cst.BaseExpression) -> cst.BaseExpression:
-    """`guard and test`; the operands of a test that is an `and` itself are joined without parentheses."""
+    """Return `guard and test`; the operands of a test that is an `and` itself are joined without parentheses."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         if len(test.lpar) == 1 and "\n" not in text(test):
             test = test.with_changes(lpar=(), rpar=())
@@ -137,18 +137,18 @@ def _with_guard(guard: cst.BaseExpression, test: cst.BaseExpression) -> cst.Base
 
 
 def _why_unsafe(place: Located, branch: cst.If) -> str | None:
-    """Why it may do something else if an `if` that only gives messages is not asked."""
+    """Return why behavior may change if an `if` that only emits messages is not evaluated."""
     if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
         return LOST.format("a part of it")
     for call in filter(None, _calls(branch.body)):
-        if reason := why_kept(place, call, branch.test):
+        if reason := why_needed(place, call, branch.test):
             return reason
     return None if _is_one(place, branch.test) else SEVERAL
 
 
-def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
-    """Why a message whose arguments, and what else is worked out for it, call nothing that has an effect, may be needed
-    all the same."""
+def why_needed(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
+    """Return why a message is needed even though its arguments, and the code around them, call nothing with an
+    effect."""
     if _is_written_elsewhere(place, call):
         return WRITTEN
     if isinstance(call.func, cst.Attribute) and call.func.attr.value not in LEVELS | ASKING | {"pprint"}:
@@ -162,7 +162,7 @@ def why_kept(place: Located, call: cst.Call, *nodes: cst.CSTNode) -> str | None:
 
 
 def _made_otherwise(place: Located, call: cst.Call) -> str | None:
-    """Why what a message is called by may be no logger: the file makes it by no function of logging."""
+    """Return why a message may not be from a logger: the file does not create it with a function of logging."""
     tree = place.source.tree
     owner = text(call.func.value) if isinstance(call.func, cst.Attribute) else None
     for value in values_given(place.source.derive(assignments), owner, (ast.Assign, ast.AnnAssign)):
@@ -174,8 +174,7 @@ def _made_otherwise(place: Located, call: cst.Call) -> str | None:
 
 
 def _taken(place: Located, call: cst.Call) -> str | None:
-    """Why code of the file may have what is told: it puts something in the place of the output, of a warning or of a
-    record."""
+    """Return why code of the file may receive the message: it replaces the output, or handles a warning or a record."""
     prints = _prints(call)
     takers = TAKING_OUTPUT if prints else TAKING_OUTPUT | TAKING_MESSAGES
     outputs = place.source.derive(_outputs)
@@ -193,31 +192,31 @@ def _taken(place: Located, call: cst.Call) -> str | None:
         of_stream = of_stream or (
             taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords)
         )
-        is_raised = of_warnings and taker in FILTERS and not _is_told(given)
+        is_raised = of_warnings and taker in FILTERS and not _raises_none(given)
         if of_record or of_stream or is_raised:
             return READ.format(taker)
     return None
 
 
 def _names(source: Source) -> tuple[str, ...]:
-    """The names and attributes that stand in a file, each once."""
+    """Return the names and attributes in a file, each once."""
     return tuple(dict.fromkeys(filter(None, map(last_name, source.nodes))))
 
 
 def _stored(source: Source) -> tuple[ast.Attribute, ...]:
-    """The attributes that it gives a value or deletes."""
+    """Return the attributes that it assigns or deletes."""
     attributes = (node for node in source.nodes if isinstance(node, ast.Attribute))
     return tuple(node for node in attributes if not isinstance(node.ctx, ast.Load))
 
 
 def _handing(source: Source) -> tuple[ast.Call, ...]:
-    """Its calls of what may say who gets a message."""
+    """Return its calls that may change who receives a message."""
     calls = (node for node in source.nodes if isinstance(node, ast.Call))
     return tuple(call for call in calls if last_name(call.func) in HANDING)
 
 
-def _is_told(given: Sequence[ast.expr]) -> bool:
-    """Whether a filter of warnings raises none, by what it is made with."""
+def _raises_none(given: Sequence[ast.expr]) -> bool:
+    """Return True if a filter of warnings raises none, by its arguments."""
     return bool(given) and isinstance(given[0], ast.Constant) and given[0].value in HARMLESS
 
 
@@ -227,7 +226,7 @@ def _prints(call: cst.Call) -> bool:
 
 
 def _outputs(source: Source) -> set[str]:
-    """What a file calls the `stdout` and `stderr` of `sys`."""
+    """Return a file's names for `stdout` and `stderr` of `sys`."""
     return {
         f"{alias.asname or alias.name}.{name}"
         for node in source.nodes
@@ -276,11 +275,11 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
 
 
 def _why_needed(place: Located, expr: cst.Expr) -> str | None:
-    """Why a message that stands as a statement may be needed where it is compiled too."""
+    """Return why a message that is a statement may be needed in compiled code too."""
     assert isinstance(expr.value, cst.Call)
     if not _pure_arguments(expr.value):
         return LOST.format("an argument")
-    if (reason := why_kept(place, expr.value)) is not None:
+    if (reason := why_needed(place, expr.value)) is not None:
         return reason
     return (
         "it stands in a `try`, which would catch what working it out raises"
@@ -292,8 +291,8 @@ def _why_needed(place: Located, expr: cst.Expr) -> str | None:
 def _neighbours(
     place: Located, line: cst.SimpleStatementLine, guard: cst.BaseExpression
 ) -> tuple[cst.BaseStatement, ...]:
-    """The messages next to the one on `line`, and the blocks below `guard`, that can share a guard with it; nothing if
-    there are none. A blank line or a comment separates them."""
+    """Return the messages next to the one on `line`, and the blocks below `guard`, that can share a guard with it;
+    nothing if there are none. A blank line or a comment separates them."""
     block = place.piece.parents[line]
     if not isinstance(block, (cst.IndentedBlock, cst.Module)):
         return ()
@@ -322,7 +321,7 @@ def _neighbours(
 
 
 def _is_written_elsewhere(place: Located, call: cst.Call) -> bool:
-    """Whether `print` has a `file` that is not the `stdout` or `stderr` of `sys`, or may have one."""
+    """Return True if `print` has, or may have, a `file` that is not `stdout` or `stderr` of `sys`."""
     if not _prints(call):
         return False
     outputs = place.source.derive(_outputs)
@@ -335,7 +334,8 @@ def _is_written_elsewhere(place: Located, call: cst.Call) -> bool:
 
 
 def is_tried(place: Located, node: cst.CSTNode) -> bool:
-    """Whether an exception raised there may be caught: in the same function, or where the file calls that by its name."""
+    """Return True if an exception raised there may be caught: in the same function, or where the file calls it by
+    name."""
     above: cst.CSTNode | None = node
     while above is not None and not isinstance(above, cst.FunctionDef):
         inner, above = above, place.piece.parents.get(above)
@@ -358,7 +358,7 @@ def _line(body: Sequence[cst.BaseSmallStatement]) -> cst.SimpleStatementLine:
 
 
 def _branch_around(place: Located) -> cst.If | None:
-    """The `if` in whose test the call stands, or whose only work it is part of."""
+    """Return the `if` that has the call in its test, or as part of its only work."""
     node: cst.CSTNode | None = place.statement
     if isinstance(node, cst.SimpleStatementLine):
         block = place.piece.parents[node]
@@ -377,7 +377,7 @@ def _pure_messages(body: cst.BaseSuite) -> bool:
 
 
 def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:
-    """The statements of a block, None for each that is no call."""
+    """Return the statements of a block, None for each that is not a call."""
     found: list[cst.Call | None] = []
     for line in [body] if isinstance(body, cst.SimpleStatementSuite) else body.body:
         small = line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else [None]
@@ -389,7 +389,7 @@ def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:
 
 
 def is_message(call: cst.Call) -> bool:
-    """Whether it prints, logs or warns, by how it is written."""
+    """Return True if it prints, logs or warns, by its form."""
     if isinstance(call.func, cst.Name):
         return call.func.value in ("print", "pprint", "warn")
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in LEVELS | {"pprint"}:
@@ -400,7 +400,7 @@ def is_message(call: cst.Call) -> bool:
 
 
 def _speaks(call: cst.Call) -> bool:
-    """Whether it may print, log or warn, or belongs to what does."""
+    """Return True if it may print, log or warn, or belongs to something that does."""
     if is_message(call) or not isinstance(call.func, cst.Attribute):
         return is_message(call)
     name, owner = call.func.attr.value, call.func.value
@@ -413,7 +413,7 @@ def _pure_arguments(call: cst.Call) -> bool:
 
 
 def unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
-    """A call there that may have an effect for all that its name says, but for those that print, log and warn."""
+    """Return a call there that may have an effect by its name, except those that print, log and warn."""
     pending = list(nodes)
     while pending:
         node = pending.pop()
@@ -429,16 +429,15 @@ def unknown_call(*nodes: cst.CSTNode) -> cst.Call | None:
 
 
 def _waits(call: cst.Call) -> bool:
-    """Whether a method called `join` or `get` may be that of a thread or a queue: texts are joined, and dicts asked for a
-    key."""
+    """Return True if a method `join` or `get` may be that of a thread or a queue, not of a text or a dict."""
     if not isinstance(call.func, cst.Attribute):
         return False
     if call.func.attr.value == "join":
         return not isinstance(call.func.value, cst.BaseString)
     keys = (cst.BaseString, cst.Name, cst.Attribute)
-    asks = bool(call.args) and call.args[0].keyword is None and isinstance(call.args[0].value, keys)
-    is_truth = asks and text(call.args[0].value) in ("True", "False")
-    return call.func.attr.value == "get" and (not asks or is_truth)
+    has_key = bool(call.args) and call.args[0].keyword is None and isinstance(call.args[0].value, keys)
+    is_truth = has_key and text(call.args[0].value) in ("True", "False")
+    return call.func.attr.value == "get" and (not has_key or is_truth)
 
 
 def _only_gives(func: cst.BaseExpression) -> bool:
@@ -458,11 +457,11 @@ def _only_gives(func: cst.BaseExpression) -> bool:
 ONE = frozenset(
     "any all sum mean min max std var norm prod numel count_nonzero item dim median size isEnabledFor".split()
 )
-"""Methods that give one number or truth where they are given nothing, or a level, or one dimension of a size."""
+"""Methods that return one number or truth value without arguments, or for a level, or for one dimension of a size."""
 
 
 def _is_one(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
-    """Whether a test has one truth value by its form: of a tensor of several Python raises."""
+    """Return True if a test has one truth value by its form: Python raises for a tensor of several."""
     if isinstance(node, cst.BooleanOperation):
         return _is_one(place, node.left, deep) and _is_one(place, node.right, deep)
     if isinstance(node, cst.UnaryOperation):
@@ -506,13 +505,13 @@ def _is_number(place: Located, node: cst.BaseExpression, deep: int) -> bool:
 
 
 def _is_of_sizes(value: cst.BaseExpression) -> bool:
-    """Whether it is a shape, by how it is written."""
+    """Return True if it is a shape, by its form."""
     func = value.func if isinstance(value, cst.Call) else value
     return isinstance(func, cst.Attribute) and func.attr.value in ("shape", "size", "stride")
 
 
 def is_without_effect(value: cst.CSTNode) -> bool:
-    """Whether working it out changes nothing: no assignment, and no call but of what is known to change nothing."""
+    """Return True if evaluating it changes nothing: no assignment, and only calls that are known to have no effect."""
     if isinstance(value, (cst.Await, cst.Yield, cst.NamedExpr)):
         return False
     if isinstance(value, cst.Subscript) and not _is_of_sizes(value.value):
@@ -538,13 +537,13 @@ def is_without_effect(value: cst.CSTNode) -> bool:
 
 
 def _takes_items(func: cst.BaseExpression) -> bool:
-    """Whether a pure function goes through the items of its argument."""
+    """Return True if a pure function iterates over its argument."""
     name = func.attr if isinstance(func, cst.Attribute) and func.attr.value == "join" else func
     return isinstance(name, cst.Name) and name.value in TAKING_ITEMS
 
 
 def _may_be_used_up(value: cst.BaseExpression) -> bool:
-    """Whether it may be an iterator made elsewhere, which has fewer items left once somebody went through it."""
+    """Return True if it may be an iterator created elsewhere, which iterating would consume."""
     if isinstance(value, cst.Attribute):
         return value.attr.value not in ("shape", "__dict__")
     return isinstance(value, (cst.Name, cst.Subscript))

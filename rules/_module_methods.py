@@ -1,4 +1,4 @@
-"""`float`, `cpu` and others give a tensor another of its kind, and change a module itself: which of both it is."""
+"""Distinguish tensors from modules: `float`, `cpu` and others return another tensor, but change a module in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import walk
 from tcready.rules._hidden_effects import OF_MODULES, PURE, PURE_METHODS
-from tcready.rules._statements import full_name, imported, text
+from tcready.rules._statements import full_name, imported_names, text
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -18,12 +18,12 @@ CHANGES = "`{}` changes what it is called on, if that is a module"
 CALLED = "`{}` may be a module that is called, or a function that is kept"
 OF_TEXTS = frozenset("format join keys values items isEnabledFor".split())
 OF_TENSORS = frozenset("T bias data grad imag mT real weight".split())
-"""Attributes that are tensors, unless the file gives one of the name another value."""
+"""Attributes that are tensors, unless the file assigns the name."""
 NOT_TENSORS = frozenset("torch.compile torch.load".split())
 
 
 def changes_module(place: Located, *nodes: cst.CSTNode) -> str | None:
-    """Why a method that is called there may change a module, which is kept, or call one."""
+    """Return why a method that is called there may change a module, which is stored, or call one."""
     for each in (inner for node in nodes for inner in walk(node)):
         if not isinstance(each, cst.Call) or not isinstance(each.func, cst.Attribute):
             continue
@@ -36,7 +36,8 @@ def changes_module(place: Located, *nodes: cst.CSTNode) -> str | None:
 
 
 def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
-    """Whether an attribute that has the name of a tensor's method may be a module: `self.norm(x)`, `block.norm(x)`."""
+    """Return True if an attribute with the name of a tensor's method may be a module: `self.norm(x)`,
+    `block.norm(x)`."""
     if text(func.value) in ("self", "cls"):
         return func.attr.value not in place.source.derive(_functions)
     root = func.value
@@ -53,7 +54,7 @@ def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
 
 
 def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bool:
-    """Whether it is a tensor or a number by what the file tells."""
+    """Return True if it is a tensor or a number according to the file."""
     if not deep:
         return False
     if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BaseNumber)):
@@ -71,7 +72,7 @@ def _is_no_module(place: Located, node: cst.BaseExpression, deep: int = 4) -> bo
 
 def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
     made = ast.parse(f"({text(call.func)})", mode="eval").body
-    if _is_of_torch(full_name(made, imported(place.source.nodes))):
+    if _is_of_torch(full_name(made, imported_names(place.source.nodes))):
         return True
     if isinstance(call.func, cst.Name):
         return call.func.value in PURE
@@ -88,13 +89,13 @@ def _gives_tensor(place: Located, call: cst.Call, deep: int) -> bool:
 
 
 def _functions(source: Source) -> frozenset[str]:
-    """The names of a file's functions and methods."""
+    """Return the names of a file's functions and methods."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(each.name for each in source.nodes if isinstance(each, definitions))
 
 
 def _imported(source: Source) -> frozenset[str]:
-    """The names that its imports bind."""
+    """Return the names that its imports bind."""
     return frozenset(
         (alias.asname or alias.name).partition(".")[0]
         for node in source.nodes
@@ -104,8 +105,8 @@ def _imported(source: Source) -> frozenset[str]:
 
 
 def _is_known(place: Located, name: str, deep: int) -> bool:
-    """Whether all that the function gives a name are tensors: an argument of `forward` counts as one, as does any that
-    is said to be one."""
+    """Return True if the function assigns only tensors to a name: an argument of `forward` counts as one, as does
+    any that is annotated as one."""
     found: list[bool] = []
     for node in place.piece.parents:
         if isinstance(node, cst.Assign):
@@ -138,8 +139,9 @@ def _names(target: cst.CSTNode, name: str) -> bool:
 
 
 def _is_registered(place: Located, name: str) -> bool:
-    """Whether an attribute is a buffer, a parameter, or made by a function of torch, wherever the file makes it."""
-    known = imported(place.source.nodes)
+    """Return True if an attribute is a buffer, a parameter, or made by a function of torch, wherever the file
+    creates it."""
+    known = imported_names(place.source.nodes)
     found: list[bool] = []
     for node in place.source.nodes:
         if isinstance(node, ast.Assign):
@@ -174,7 +176,7 @@ def _is_tensor(node: ast.expr, known: dict[str, str]) -> bool:
 
 
 def _is_of_torch(name: str) -> bool:
-    """Whether a function of that full name gives a tensor."""
+    """Return True if a function with that full name returns a tensor."""
     owner, _, last = name.rpartition(".")
     if owner in ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft"):
         return (last.islower() and name not in NOT_TENSORS) or last in ("Tensor", "FloatTensor")

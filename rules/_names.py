@@ -11,7 +11,7 @@ from tcready.static.engine.values import ExternalInstance, Sequence, Value, memb
 RECURRENT = frozenset({"GB0014", "GB0148"})
 """The breaks of a call of a recurrent module: until torch 2.14, and since."""
 SELECTING = ("nonzero", "flatnonzero", "argwhere", "masked_select", "where")
-"""Operations that pick items by value."""
+"""Operations that select items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (
     "view",
@@ -35,13 +35,13 @@ RESAMPLING = (
 
 
 def method_of_tensor(call: Call, *names: str) -> bool:
-    """`x.NAME(...)` on a tensor."""
+    """Match `x.NAME(...)` on a tensor."""
     return call.method in names and call.receiver is not None and tensor_of(call.receiver) is not None
 
 
 def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
-    """Positional arguments, the tensor first, if the call is `torch.NAME(x, ...)`, `x.NAME(...)`, or the same of numpy,
-    whose arrays Dynamo traces as tensors."""
+    """Return positional arguments, the tensor first, if the call is `torch.NAME(x, ...)`, `x.NAME(...)`, or the same
+    in numpy: Dynamo traces its arrays as tensors."""
     if method_of_tensor(call, *names) or (call.receiver == ARRAY and call.method in names):
         assert call.receiver is not None
         return (call.receiver, *call.args)
@@ -54,24 +54,24 @@ def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
 
 
 def argument(call: Call, operands: tuple[Value, ...], position: int, name: str) -> Value | None:
-    """The operand at `position`, or the one given by `name`; None if neither is there."""
+    """Return the operand at `position`, or the one given by `name`; None if neither exists."""
     return operands[position] if len(operands) > position else call.keyword(name)
 
 
 def instance_called(call: Call) -> str:
-    """The class of the external object that is called (`self.lstm(x)`), "" if it is none."""
+    """Return the class of the external object that is called (`self.lstm(x)`), "" if there is none."""
     return next((v.name for v in options(call.function) if isinstance(v, ExternalInstance)), "")
 
 
 def receiver_class(call: Call) -> str:
-    """The class of the external object whose method is called, "" if it is none."""
+    """Return the class of the external object with the called method, "" if there is none."""
     if call.receiver is None:
         return ""
     return next((v.name for v in options(call.receiver) if isinstance(v, ExternalInstance)), "")
 
 
 def sizes(call: Call) -> Iterator[Value]:
-    """What a factory, a method of a tensor or `F.pad` takes as sizes, those in a tuple one by one."""
+    """Return the sizes in a call of a factory, a method of a tensor or `F.pad`, those in a tuple one by one."""
     name = call.constructed.removeprefix("torch.").removeprefix("nn.functional.")
     if name in FACTORIES:
         given = call.args
@@ -90,6 +90,6 @@ def sizes(call: Call) -> Iterator[Value]:
 
 
 def is_recurrent_call(fact: Call) -> bool:
-    """Whether a module of torch.nn is called that Dynamo leaves to Python because it is recurrent."""
+    """Return True if the call is of a recurrent module of torch.nn, which Dynamo leaves to Python."""
     owner, _, method = (fact.name or "").rpartition(".")
     return fact.gb_id in RECURRENT and owner.startswith("torch.nn.") and method in ("__call__", "forward")

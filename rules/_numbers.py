@@ -1,4 +1,4 @@
-"""A number that Python reads from a tensor, kept a tensor. Imported only when a rewrite is asked for."""
+"""Keep a number that Python reads from a tensor as a tensor. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REDUCTIONS = frozenset(
 )
 ELEMENTWISE = frozenset("abs sqrt exp log clamp clamp_min clamp_max ceil floor round square clone".split())
 SAME_TENSOR = frozenset("detach cpu to float double half long int bool contiguous".split())
-"""Methods that may give the very memory they are asked of."""
+"""Methods that may return the same memory that they are called on."""
 SIZING = frozenset(
     """
     view reshape expand repeat zeros ones empty rand randn randint randperm arange range linspace eye narrow split chunk
@@ -36,14 +36,14 @@ SIZING = frozenset(
     tensor_split split_with_sizes nonzero_static
     """.split()
 )
-"""Functions of torch that want Python's numbers."""
+"""Functions of torch that require Python numbers."""
 TAKING = frozenset(
     """
     add sub mul div subtract multiply divide true_divide floor_divide fmod remainder pow where masked_fill fill lerp eq
     ne lt le gt ge clamp_min clamp_max
     """.split()
 )
-"""Functions of torch that take a number or a tensor of no dimensions alike, also in place."""
+"""Functions of torch that take a number or a tensor without dimensions alike, also in place."""
 TEXT = frozenset("print str repr format write debug info warning warn error critical exception log".split())
 STORING = frozenset("append extend insert setdefault update appendleft put".split())
 
@@ -65,7 +65,8 @@ INTO_TEXT = "the number is formatted: do that outside of the compiled code"
 
 
 def keep_tensor(place: Located) -> Ways:
-    """`t.item()`, `int(t)`, `float(t)`, `bool(t)` or `math.sqrt(t)` as `t.detach()`, where a tensor does as well."""
+    """Rewrite `t.item()`, `int(t)`, `float(t)`, `bool(t)` or `math.sqrt(t)` as `t.detach()`, if a tensor does as
+    well."""
     found = _reading(place.piece, place.node)
     if found is None:
         return
@@ -89,25 +90,25 @@ def keep_tensor(place: Located) -> Ways:
     if changes is None:
         yield NESTED
         return
-    kept = Rewrite(
+    rewrite = Rewrite(
         HOW,
         changes,
         UNSAFE + (HANDED if uses.handed else ""),
         torch[1] if conversion in OF_FLOATS or uses.changes else (),
     )
-    yield from _with_branches(place, kept, uses.branches or ())
+    yield from _with_branches(place, rewrite, uses.branches or ())
 
 
-def _with_branches(place: Located, kept: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
-    """A number kept as a tensor, together with the branch that asks for it, in each way in which that is written anew."""
+def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
+    """Yield rewrites of a number kept as a tensor, together with those of the branch that depends on it."""
     from tcready.rules._tests import written_anew
 
     if not branches:
-        yield kept
+        yield rewrite
         return
     (branch, *others) = branches
     inside = {id(each) for each in walk(branch)}
-    if others or any(id(change.old[0]) in inside for change in kept.changes):
+    if others or any(id(change.old[0]) in inside for change in rewrite.changes):
         yield Declined(BRANCH)
         return
     for way in written_anew(replace(place, node=branch.test)):
@@ -116,17 +117,17 @@ def _with_branches(place: Located, kept: Rewrite, branches: Sequence[cst.If | cs
             continue
         yield replace(
             way,
-            how=f"{kept.how}. {way.how}",
-            changes=(*kept.changes, *way.changes),
-            unsafe="; ".join(filter(None, (kept.unsafe, way.unsafe))),
-            imports=tuple(dict.fromkeys((*kept.imports, *way.imports))),
+            how=f"{rewrite.how}. {way.how}",
+            changes=(*rewrite.changes, *way.changes),
+            unsafe="; ".join(filter(None, (rewrite.unsafe, way.unsafe))),
+            imports=tuple(dict.fromkeys((*rewrite.imports, *way.imports))),
         )
 
 
 def _reading(
     piece: Piece, node: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
-    """The outermost read of one tensor around `node`, the tensor, and what it is converted to."""
+    """Return the outermost read of one tensor around `node`, the tensor, and the conversion."""
     if not isinstance(node, cst.Call):
         return None
     tensor = _read(node)
@@ -146,20 +147,20 @@ def _reading(
             or _name(around.func) in OF_FLOATS
         ):
             return node, tensor, conversion
-        if conversion:  # `float(int(t))`: two conversions, told apart by nobody
+        if conversion:  # `float(int(t))`: two conversions, which nothing distinguishes
             return None
         node, conversion = around, _name(around.func)
 
 
 def _read(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The tensor of `t.item()`."""
+    """Return the tensor of `t.item()`."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
         return node.func.value if node.func.attr.value == "item" else None
     return None
 
 
 def _converted(node: cst.Call) -> cst.BaseExpression | None:
-    """What `int`, `float`, `bool` or a function of `math` is given."""
+    """Return the argument of `int`, `float`, `bool` or a function of `math`."""
     if len(node.args) != 1 or node.args[0].keyword is not None or node.args[0].star:
         return None
     if isinstance(node.func, cst.Name):
@@ -180,14 +181,14 @@ def _may_be_tensor(node: cst.BaseExpression) -> bool:
 
 
 def _name(function: cst.BaseExpression) -> str:
-    """The last name of what is called: `max` of `y.max`."""
+    """Return the last name of the callee: `max` of `y.max`."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def snapshot(tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """A tensor of no dimensions with the value that `.item()` reads now, cut off from gradients as that is."""
+    """Return a tensor without dimensions with the value that `.item()` reads now, detached as that is."""
     while isinstance(tensor, cst.Call) and not tensor.args and _name(tensor.func) == "cpu":
         assert isinstance(tensor.func, cst.Attribute)
         tensor = tensor.func.value
@@ -199,7 +200,7 @@ def snapshot(tensor: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def is_scalar(node: cst.BaseExpression) -> bool:
-    """Whether a tensor has no dimensions, by how it is written."""
+    """Return True if a tensor has no dimensions, by its form."""
     if isinstance(node, (cst.Integer, cst.Float)):
         return True
     if isinstance(node, cst.BinaryOperation):
@@ -219,7 +220,7 @@ def is_scalar(node: cst.BaseExpression) -> bool:
 
 
 def is_fresh(node: cst.BaseExpression) -> bool:
-    """Whether a tensor is one that nothing else may change, by how it is written."""
+    """Return True if nothing else may change a tensor, by its form."""
     if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation)):
         return True
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
@@ -233,7 +234,7 @@ def is_name(node: cst.CSTNode | None, name: str) -> bool:
 
 
 def is_number(node: cst.BaseExpression, uses: Uses | None) -> bool:
-    """Whether it is a Python number for sure, by how it is written."""
+    """Return True if it is surely a Python number, by its form."""
     if isinstance(node, (cst.Integer, cst.Float, cst.Imaginary)):
         return True
     if isinstance(node, cst.UnaryOperation):
@@ -262,28 +263,28 @@ def is_number(node: cst.BaseExpression, uses: Uses | None) -> bool:
 
 
 FAR = 2**16
-"""A factor that takes numbers of usual data towards the 63 bits that integers of tensors have."""
+"""A factor that takes usual values close to the 63 bits of integer tensors."""
 
 
 @dataclass
 class Uses:
-    """Where a number goes, for a tensor that is to take its place."""
+    """The uses of a number, if a tensor is to replace it."""
 
     piece: Piece
     torch: str
     handed: bool = False
-    """It is given to a function that is not known."""
+    """It is passed to an unknown function."""
     changes: list[Change] = field(default_factory=list)
-    """What has to be written anew along the way."""
+    """Required rewrites at these uses."""
     followed: set[str] = field(default_factory=set)
     """Names that hold it."""
     indexed: dict[cst.Subscript, cst.Index] = field(default_factory=dict)
-    """Where it says which item is meant."""
+    """Uses as an index."""
     branches: list[cst.If | cst.IfExp] | None = None
-    """The branches that ask for it, if these may be written anew with it."""
+    """The branches that depend on it, if these may be rewritten with it."""
 
     def of(self, node: cst.CSTNode) -> str | None:
-        """Why the number that `node` gives has to be a number; None if a tensor does as well."""
+        """Return why the number at `node` must be a number; None if a tensor does as well."""
         parent = self.piece.parents[node]
         if isinstance(parent, cst.Arg):
             call = self.piece.parents[parent]
@@ -333,7 +334,7 @@ class Uses:
         return None
 
     def written(self, node: cst.BaseExpression, made: cst.BaseExpression) -> tuple[Change, ...] | None:
-        """The changes, with `made` in the place of `node`; None if they stand in each other."""
+        """Return the changes, with `made` in place of `node`; None if they are nested."""
         inside: dict[cst.Subscript, bool] = {}
         for whole in self.indexed:
             around = [each for each in self._around(whole) if each in self.indexed]
@@ -409,10 +410,10 @@ class Uses:
         sides = [whole.left, whole.comparisons[0].comparator]
         other = sides[1] if sides[0] is node else sides[0]
         parent = self.piece.parents[whole]
-        asked = isinstance(parent, (cst.If, cst.While, cst.Assert, cst.CompIf, cst.BooleanOperation))
-        asked = asked or (isinstance(parent, cst.IfExp) and parent.test is whole)
-        asked = asked or (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not))
-        return self.of(whole) if asked or is_number(other, self) else None
+        is_test = isinstance(parent, (cst.If, cst.While, cst.Assert, cst.CompIf, cst.BooleanOperation))
+        is_test = is_test or (isinstance(parent, cst.IfExp) and parent.test is whole)
+        is_test = is_test or (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not))
+        return self.of(whole) if is_test or is_number(other, self) else None
 
     def _assigned(self, statement: cst.Assign | cst.AnnAssign) -> str | None:
         targets = (
@@ -432,7 +433,7 @@ class Uses:
         return "it is kept on an object, or under several names"
 
     def named(self, name: str, where: cst.CSTNode) -> str | None:
-        """The same of a name that the number is given to."""
+        """Return the same for a name that the number is assigned to."""
         if name in self.followed:
             return None
         self.followed.add(name)
@@ -453,7 +454,7 @@ class Uses:
         return None
 
     def loads(self, name: str) -> Iterator[cst.Name]:
-        """Where a name is read, or changed in place."""
+        """Yield places where a name is read, or changed in place."""
         parents = self.piece.parents
         for node, parent in parents.items():
             if not isinstance(node, cst.Name) or node.value != name:
@@ -469,7 +470,7 @@ class Uses:
                 yield node
 
     def _is_target(self, node: cst.CSTNode) -> bool:
-        """Whether an element belongs to a tuple that values are assigned to."""
+        """Return True if an element belongs to a tuple that values are assigned to."""
         while isinstance(node, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
             below, node = node, self.piece.parents[node]
         return isinstance(node, cst.AssignTarget) or (
@@ -477,7 +478,7 @@ class Uses:
         )
 
     def values_of(self, name: str) -> list[cst.BaseExpression | None]:
-        """What a name is given, None where that is not written in full beside it."""
+        """Return the values assigned to a name, None for each without an explicit value."""
         found: list[cst.BaseExpression | None] = []
         for node, parent in self.piece.parents.items():
             if not isinstance(node, cst.Name) or node.value != name:
@@ -497,7 +498,7 @@ class Uses:
         return found
 
     def function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The innermost function around a node."""
+        """Return the innermost function around a node."""
         found: cst.CSTNode | None = node
         while found is not None and not isinstance(found, (cst.FunctionDef, cst.Lambda)):
             found = self.piece.parents.get(found)
@@ -559,7 +560,7 @@ class Uses:
 
 
 def keep_tensors(place: Located) -> Ways:
-    """`t.tolist()` as the tensor, or as its rows where a loop goes over it."""
+    """Rewrite `t.tolist()` as the tensor, or as its rows if a loop goes over it."""
     node = place.node
     if (
         not isinstance(node, cst.Call)
@@ -574,17 +575,17 @@ def keep_tensors(place: Located) -> Ways:
         return
     tensor = node.func.value
     cut = isinstance(tensor, cst.Call) and _name(tensor.func) == "detach"
-    kept = tensor if cut else expression("t.detach()", t=tensor)
+    tensor_copy = tensor if cut else expression("t.detach()", t=tensor)
     if not is_fresh(tensor):
-        kept = expression("t.clone()", t=kept)
+        tensor_copy = expression("t.clone()", t=tensor_copy)
     uses = Uses(place.piece, torch[0])
     looped = loop_target(place.piece, node)
     if looped is not None:
-        made = expression("t.unbind(0)", t=kept)
+        made = expression("t.unbind(0)", t=tensor_copy)
         reason = uses.named(looped.value, looped) if isinstance(looped, cst.Name) else ROWS
     else:
-        made = kept
-        reason = of_list(uses, node)
+        made = tensor_copy
+        reason = why_list_needed(uses, node)
     if reason:
         yield Declined(reason)
         return
@@ -603,7 +604,8 @@ ROWS = f"its items are rows that are taken apart, mostly into sizes, {SETTING} i
 
 
 def loop_target(piece: Piece, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """What a loop calls the items of `node`, which it goes over by itself, or through `enumerate` or `zip`."""
+    """Return a loop's name for the items of `node`, over which it iterates directly, or through `enumerate` or
+    `zip`."""
     parent = piece.parents[node]
     if isinstance(parent, (cst.For, cst.CompFor)):
         return parent.target if parent.iter is node else None
@@ -621,8 +623,8 @@ def loop_target(piece: Piece, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
-    """Why a list of numbers has to be one; None if a tensor does as well."""
+def why_list_needed(uses: Uses, node: cst.CSTNode) -> str | None:
+    """Return why a list of numbers must be one; None if a tensor does as well."""
     parent = uses.piece.parents[node]
     if isinstance(parent, cst.Subscript) and parent.value is node:
         if isinstance(uses.piece.parents[parent], cst.AssignTarget):
@@ -647,14 +649,14 @@ def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
     for each in uses.loads(target.value):
         if uses.function_of(each) is not around:
             return f"`{target.value}` is used in a function of its own"
-        reason = of_list(uses, each)
+        reason = why_list_needed(uses, each)
         if reason:
             return reason
     return None
 
 
 def index_numbers(place: Located) -> Ways:
-    """`numbers[t]` on a list of numbers as `torch.tensor(numbers, device=t.device)[t]`."""
+    """Rewrite `numbers[t]` on a list of numbers as `torch.tensor(numbers, device=t.device)[t]`."""
     piece, node = place.piece, place.node
     if not isinstance(node, cst.Subscript):
         return
@@ -718,7 +720,7 @@ def _bounds(cut: cst.Slice) -> list[cst.BaseExpression]:
 
 
 def without_number(place: Located) -> Ways:
-    """A tensor in the place of a number of torch's own functions, written so that they take it."""
+    """Rewrite functions of torch to take a tensor in place of a number."""
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
@@ -762,5 +764,5 @@ def without_number(place: Located) -> Ways:
 
 
 def _as_bound(node: cst.BaseExpression) -> cst.BaseExpression:
-    """A number as it is, a tensor cut off from gradients."""
+    """Return a number unchanged, a tensor detached."""
     return node if is_number(node, None) else expression("t.detach()", t=node)

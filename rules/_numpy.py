@@ -1,4 +1,4 @@
-"""What numpy works out of a tensor, worked out by torch. Imported only when a rewrite is asked for."""
+"""Rewrite numpy computations on a tensor with torch. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
 def without_numpy(place: Located) -> Ways:
-    """`float(np.sin(t.numpy()).mean())` as `torch.sin(t.detach()).mean()`; `np.prod(x.shape)` as `math.prod(x.shape)`."""
+    """Rewrite `float(np.sin(t.numpy()).mean())` as `torch.sin(t.detach()).mean()`; `np.prod(x.shape)` as
+    `math.prod(x.shape)`."""
     found = list(_products(place))
     if found:
         if any(_is_of_numpy(each) and each not in found for each in _parts(place.node)):
@@ -72,7 +73,7 @@ def without_numpy(place: Located) -> Ways:
 
 
 def _of_torch(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None:
-    """What numpy works out of tensors, written with torch; None if torch has no function for a part of it."""
+    """Return numpy computations on tensors written with torch; None if torch has no function for a part."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, OPERATORS):
         sides = [_part(side, torch) for side in (node.left, node.right)]
         if (
@@ -111,7 +112,7 @@ def is_numpy(node: cst.BaseExpression) -> bool:
 
 
 def _detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
-    """The tensor itself, without what `.numpy()` wants done before."""
+    """Return the tensor itself, without the calls that `.numpy()` requires before."""
     while (
         isinstance(tensor, cst.Call)
         and isinstance(tensor.func, cst.Attribute)
@@ -123,7 +124,7 @@ def _detached(tensor: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _products(place: Located) -> Iterator[cst.Call]:
-    """The `np.prod(x.shape)` in an expression, or behind a name in it."""
+    """Yield the `np.prod(x.shape)` in an expression, or in the value of a name in it."""
     uses = Uses(place.piece, "torch")
     seen: set[str] = set()
     pending: list[cst.CSTNode] = [place.node]

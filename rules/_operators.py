@@ -1,5 +1,4 @@
-"""Code that Dynamo cannot trace, put into an operator of its own: one call in the graph. Imported only when a rewrite is
-asked for."""
+"""Move code that Dynamo cannot trace to a custom operator: one call in the graph. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def _{name}(holds: {torch}.Tensor, message: str) -> None:
 _{name}.register_fake(lambda holds, message: None)
 _{name}.register_effect({torch}.library.EffectType.ORDERED)
 """
-"""An operator with an effect stays in the graph, and in its place, though nothing reads what it gives."""
+"""An operator with an effect stays in the graph, and in its place, though nothing reads its result."""
 MATCHING = """
 
 @{torch}.library.custom_op("{space}::matched", mutates_args=())
@@ -43,7 +42,7 @@ def _matched_shapes(cost: {torch}.Tensor, maximize: bool = False) -> tuple[{torc
     found = {torch}.empty(min(cost.shape), dtype={torch}.int64)
     return found, found.clone()
 """
-"""SciPy gives int64 indices, one for each row or column, of whichever there are fewer."""
+"""SciPy returns int64 indices, one for each row or column, of whichever there are fewer."""
 BACKENDS = """
 
 def _attention_backends(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
@@ -55,13 +54,13 @@ def _attention_backends(enable_flash=True, enable_math=True, enable_mem_efficien
         + bool(enable_cudnn) * [kinds.CUDNN_ATTENTION]
     )
 """
-"""What `torch.backends.cuda.sdp_kernel`, which is deprecated, passes on to `torch.nn.attention.sdpa_kernel`.
-It asks nothing: a proof would want inputs for both answers, and the flags are the model's own."""
+"""The code of the deprecated `torch.backends.cuda.sdp_kernel`, which calls `torch.nn.attention.sdpa_kernel`. It has
+no branches: a proof would need inputs for both sides, and the flags are the model's own."""
 
 
 def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[str, ...]] | None:
-    """The name of an operator that raises a built-in exception unless a tensor is true, and its definition if the file
-    lacks it; None for another exception."""
+    """Return the name of an operator that raises a built-in exception unless a tensor is true, and its definition if
+    the file lacks it; None for another exception."""
     found = getattr(builtins, kind, None)
     if (
         not isinstance(found, type)
@@ -74,7 +73,7 @@ def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[
 
 
 def matching_operator(place: Located) -> Ways:
-    """`scipy.optimize.linear_sum_assignment(cost)` as a registered operator."""
+    """Rewrite `scipy.optimize.linear_sum_assignment(cost)` as a registered operator."""
     node = place.node
     if not isinstance(node, cst.Call):
         return
@@ -104,7 +103,8 @@ def matching_operator(place: Located) -> Ways:
 
 
 def attention_kernels(place: Located, entered: cst.Call) -> Ways:
-    """`with torch.backends.cuda.sdp_kernel(...)` over `torch.nn.attention.sdpa_kernel`, which it calls itself."""
+    """Rewrite `with torch.backends.cuda.sdp_kernel(...)` with `torch.nn.attention.sdpa_kernel`, which it calls
+    itself."""
     torch = torch_name(place)
     if torch is None or torch[1]:
         yield NO_TORCH
@@ -124,7 +124,8 @@ def attention_kernels(place: Located, entered: cst.Call) -> Ways:
 
 
 def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str, tuple[str, ...]] | None:
-    """The name `defined`, and the code that defines it if the file does not; None if the name means something else."""
+    """Return the name `defined`, and the code that defines it if the file does not; None if the name means something
+    else."""
     tree = place.source.tree
     space = re.sub(r"\W", "_", Path(place.source.path).stem)
     if not space[:1].isalpha() or space.startswith(("aten", "prim")):

@@ -1,4 +1,4 @@
-"""Attention over parts whose sizes a tensor holds, as one over padded parts. Imported only for a rewrite."""
+"""Rewrite attention over parts with sizes from a tensor as one over padded parts. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ UNSAFE = (
     "size may be rounded otherwise, dropout draws other numbers, and a mask is taken to be added to the scores"
 )
 MASKS = ("attention_mask", "attn_mask")
-"""What attention functions call the mask that is added to the scores, or that hides where it is False."""
+"""Names in attention functions for the mask that is added to the scores, or that hides where it is False."""
 DIMENSIONS = {"1": 1, "-3": 1, "2": 2, "-2": 2}
-"""Of tensors with four, where the tokens may stand."""
+"""The dimensions, of four, that may be the tokens."""
 OTHERWISE = Declined(
     "what is done with the parts is no attention over each, put together by `torch.cat` behind it"
 )
@@ -48,23 +48,23 @@ CODE = """\
 {part} = {torch}.repeat_interleave({sizes}, output_size={query}.shape[2])
 {back} = {part} * {longest} + {torch}.arange({query}.shape[2], device={sizes}.device) - {starts}[{part}]
 """
-"""The longest is at least two: of one token nothing is known while tracing that asks for more."""
+"""The longest is at least two: with one token, tracing cannot decide comparisons on it."""
 NAMES = ("sizes", "longest", "starts", "steps", "inside", "places", "padded", "mask", "part", "back", "each")
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Three tensors, split alike along their tokens."""
+    """Three tensors, split in the same way along their tokens."""
 
     tensors: tuple[cst.BaseExpression, ...]
     lengths: cst.BaseExpression
     names: tuple[str, ...]
-    """What the parts are called: one name for all of them, or one each."""
+    """Names of the parts: one name for all of them, or one each."""
     statements: tuple[cst.SimpleStatementLine, ...]
 
 
 def padded_parts(place: Located) -> Ways:
-    """`attend(q, k, v, attn_mask=None) for q, k, v in zip(*splits)`, where `splits` are by `sizes.tolist()`."""
+    """Rewrite `attend(q, k, v, attn_mask=None) for q, k, v in zip(*splits)`, where `splits` are by `sizes.tolist()`."""
     parts = _split(place)
     if parts is None:
         return
@@ -103,7 +103,7 @@ def padded_parts(place: Located) -> Ways:
 
 
 def _split(place: Located) -> _Parts | None:
-    """The three tensors that are split, if the place reads sizes for that."""
+    """Return the three tensors that are split, if the place reads sizes for that."""
     sizes = place.node
     if not _is_call_of(sizes, "tolist") or sizes.args:
         return None
@@ -155,8 +155,8 @@ def _split(place: Located) -> _Parts | None:
 
 
 def _split_of(node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
-    """The tensor and the sizes of `torch.split(t, sizes, dim=2)` or `t.split(sizes, 2)`, along the third of four
-    dimensions."""
+    """Return the tensor and the sizes of `torch.split(t, sizes, dim=2)` or `t.split(sizes, 2)`, along the third of
+    four dimensions."""
     if not _is_call_of(node, "split"):
         return None
     assert isinstance(node.func, cst.Attribute)
@@ -176,23 +176,23 @@ def _split_of(node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression
 
 @dataclass(frozen=True)
 class _Together:
-    """An attention over each part, and what puts the results together."""
+    """An attention over each part, and the call that concatenates the results."""
 
     statements: tuple[cst.SimpleStatementLine, ...]
     cat: cst.Call
     element: cst.BaseExpression
-    """What is worked out for each part: the attention, or an item of what it gives."""
+    """The expression for each part: the attention, or an item of its result."""
     attend: cst.Call
     targets: tuple[str, ...]
-    """What a part of each of the three tensors is called."""
+    """Names for a part of each of the three tensors."""
     dimension: int
-    """Where the tokens stand in the result."""
+    """The dimension of the tokens in the result."""
     once: frozenset[str]
-    """Names that are given a value and read here, and are not there afterwards."""
+    """Names that are assigned and read here, and are removed by the rewrite."""
 
 
 def _together(behind: Sequence[cst.BaseStatement], names: tuple[str, ...]) -> _Together | None:
-    """What the statements behind the splitting do with the parts, if it is one attention over each."""
+    """Return how the statements after the split use the parts, if it is one attention over each."""
     comprehension = _value(behind[0]) if behind else None
     once: frozenset[str] = frozenset()
     statements = behind[:1]
@@ -224,7 +224,7 @@ def _together(behind: Sequence[cst.BaseStatement], names: tuple[str, ...]) -> _T
 
 
 def _joined(node: cst.BaseExpression | None) -> tuple[cst.BaseExpression, int] | None:
-    """What `torch.cat` puts together, and along which of four dimensions."""
+    """Return the operand of `torch.cat`, and the dimension of four along which it concatenates."""
     if node is None or not (_is_call_of(node, "cat") or _is_call_of(node, "concat")) or len(node.args) != 2:
         return None
     first, second = node.args
@@ -236,7 +236,7 @@ def _joined(node: cst.BaseExpression | None) -> tuple[cst.BaseExpression, int] |
 
 
 def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str]) -> cst.Call | Declined:
-    """The attention over all padded parts at once, below the mask."""
+    """Return the attention over all padded parts at once, below the mask."""
     args: list[cst.Arg] = []
     masked = False
     for arg in attend.args:
@@ -273,7 +273,7 @@ def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str])
 
 
 def _fresh(place: Located) -> dict[str, str]:
-    """Names for what is worked out, none of which is used around the place."""
+    """Return names for new values, none of which is used around the place."""
     used = {each.value for each in walk(place.piece.tree) if isinstance(each, cst.Name)}
     found: dict[str, str] = {}
     for name in NAMES:
@@ -292,7 +292,7 @@ def _behind(place: Located, statement: cst.BaseStatement) -> Sequence[cst.BaseSt
 
 
 def _value(statement: cst.CSTNode) -> cst.BaseExpression | None:
-    """What a line of one statement gives a value to, or gives back."""
+    """Return the value that a line of one statement assigns or returns."""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return None
     only = statement.body[0]
@@ -300,7 +300,7 @@ def _value(statement: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def _assigned(statement: cst.CSTNode, value: cst.CSTNode) -> str | None:
-    """The one plain name that a line gives this value."""
+    """Return the only plain name to which a line assigns this value."""
     only = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     if not isinstance(only, cst.Assign) or only.value is not value or len(only.targets) != 1:
         return None

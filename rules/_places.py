@@ -1,4 +1,4 @@
-"""Loops over the places where a mask is true, as one statement over all. Imported only when a rewrite is asked for."""
+"""Rewrite loops over the places where a mask is true as one statement over all. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 LISTING = frozenset("tolist flatten squeeze ravel".split())
-"""Methods between `nonzero()` and a loop that leave the places what they are."""
+"""Methods between `nonzero()` and a loop that do not change the places."""
 UNSAFE = "what the loop computes for some positions is computed for all, and selected by the mask"
 OTHER_BODY = (
     "the loop does more at each place than write a value worked out of the same place (`out[i] = f(x[i])`): "
@@ -32,8 +32,8 @@ REDUCED = (
 
 
 def over_places(place: Located) -> Ways:
-    """`for i in mask.nonzero(): out[i] = f(x[i])` as `out.copy_(torch.where(mask, f(x), out))`; nothing for other uses of
-    `nonzero`."""
+    """Rewrite `for i in mask.nonzero(): out[i] = f(x[i])` as `out.copy_(torch.where(mask, f(x), out))`; nothing for
+    other uses of `nonzero`."""
     found = _loop_around(place)
     if found is None:
         return
@@ -42,7 +42,7 @@ def over_places(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    asked = mask if is_mask(place, mask) else expression("m.bool()", m=mask)
+    as_bool = mask if is_mask(place, mask) else expression("m.bool()", m=mask)
     index = text(loop.target).strip("()")
     names = {each.value for each in walk(loop.target) if isinstance(each, cst.Name)}
     body = block_of(loop.body)
@@ -75,7 +75,7 @@ def over_places(place: Located) -> Ways:
             return
         written.add(out.value)
         if not made:
-            shaped = expression("b.reshape(m.shape + (1,) * (x.dim() - m.dim()))", b=asked, m=mask, x=out)
+            shaped = expression("b.reshape(m.shape + (1,) * (x.dim() - m.dim()))", b=as_bool, m=mask, x=out)
             made.append(line_of(cst.Assign([cst.AssignTarget(chosen)], shaped)))
         copied = expression(f"y.copy_({torch[0]}.where(m, value, y))", y=out, m=chosen, value=value)
         made.append(line_of(cst.Expr(copied)))
@@ -89,7 +89,7 @@ def over_places(place: Located) -> Ways:
 
 
 def _loop_around(place: Located) -> tuple[cst.For, cst.BaseExpression] | None:
-    """The loop that goes over what `mask.nonzero()` gives, and the mask."""
+    """Return the loop over `mask.nonzero()`, and the mask."""
     node = place.node
     while (
         isinstance(node, cst.Call)
@@ -116,7 +116,7 @@ def _loop_around(place: Located) -> tuple[cst.For, cst.BaseExpression] | None:
 
 
 def _read_at(node: cst.BaseExpression, index: str) -> cst.BaseExpression | None:
-    """The tensor of which the items at `index` are taken."""
+    """Return the tensor that is indexed with `index`."""
     if not isinstance(node, cst.Subscript):
         return None
     written = ", ".join(text(each.slice).strip("()") for each in node.slice)
@@ -124,14 +124,14 @@ def _read_at(node: cst.BaseExpression, index: str) -> cst.BaseExpression | None:
 
 
 def _reduces(node: cst.CSTNode) -> bool:
-    """Whether it makes one number of all items of a tensor."""
+    """Return True if it reduces all items of a tensor to one number."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
     return node.func.attr.value in TO_ONE and len(node.args) == int(is_torch(node.func.value))
 
 
 class _Whole(cst.CSTTransformer):
-    """Puts the whole tensors in place of their items at an index: 1 where the mask is false, whose gradient is finite."""
+    """Replaces items at an index by the whole tensors: 1 where the mask is false, which has a finite gradient."""
 
     def __init__(self, index: str, torch: str, chosen: cst.Name) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Changes that several rules suggest, on libcst's concrete tree. Imported only when one is asked for."""
+"""Changes that several rules suggest, on libcst's concrete tree. Imported only on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Ways = Iterator[Rewrite | Declined]
 
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
-    """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
+    """Return the file's name for torch, and the import that it lacks; None if the name means something else around
+    the place."""
     found = place.source.derive(torch_in)
     name, needed = (found, ()) if found else ("torch", ("import torch",))
     bound = place.piece.bound if found else place.source.derive(names_in)
@@ -24,9 +25,9 @@ def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
 
 
 def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression of which some names stand for other expressions: `expression("a > 0", a=node)`.
+    """Parse an expression with some names replaced by other expressions: `expression("a > 0", a=node)`.
 
-    A part is put in parentheses where it needs them there.
+    Replacements get parentheses if needed.
     """
     made = cst.parse_expression(code).visit(_Fill(parts))
     assert isinstance(made, cst.BaseExpression)
@@ -43,7 +44,7 @@ class _Fill(cst.CSTTransformer):
         return updated_node if part is None else in_parentheses(part)
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802
-        # an argument stands between commas: it needs no parentheses of its own
+        # an argument is between commas: it needs no parentheses of its own
         return updated_node.with_changes(value=bare(updated_node.value), keyword=original_node.keyword)
 
     def leave_Attribute(  # noqa: N802
@@ -65,18 +66,18 @@ TIGHT = (
     cst.Dict,
     cst.Set,
 )
-"""What needs no parentheses beside any operator."""
+"""Nodes that need no parentheses beside any operator."""
 
 
 def in_parentheses(value: cst.BaseExpression) -> cst.BaseExpression:
-    """In parentheses, unless it needs none beside any operator."""
+    """Return it in parentheses, unless it needs none beside any operator."""
     if value.lpar or isinstance(value, TIGHT):
         return value
     return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def bare(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Without the parentheses that the place it came from needed; a tuple keeps its own."""
+    """Return it without the parentheses that its old place needed; a tuple keeps its own."""
     if isinstance(value, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)) or len(value.lpar) != 1:
         return value
     return value.with_changes(lpar=(), rpar=())
@@ -86,7 +87,7 @@ NO_TORCH = Declined("`torch` means something else here")
 
 
 def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:
-    """Statements in place of an `if`; where that is an `elif`, below an `else` of what it belongs to."""
+    """Return statements in place of an `if`; for an `elif`, below an `else` of its `if`."""
     top = place.piece.parents.get(branch)
     if not isinstance(top, cst.If):
         return Change((branch,), new)

@@ -1,4 +1,4 @@
-"""What shape a value has, as far as its form tells, and whether working it out changes anything."""
+"""Derive the shape of a value from its form, and decide whether evaluating it changes anything."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ELEMENTWISE = frozenset(
     "softsign sqrt square sub subtract tan tanh to trunc type_as where xlogy zeros_like double bfloat16 full_like "
     "empty_like bool int long".split()
 )
-"""Methods and functions of torch whose result is as large as their tensors, broadcast."""
+"""Methods and functions of torch with a result as large as their tensors, broadcast."""
 
 
 OF_FIRST = frozenset("cumsum dropout log_softmax normalize softmax to type_as".split())
-"""Those whose other arguments do not make it larger."""
+"""Those with other arguments that do not make it larger."""
 
 
 TO_ONE = frozenset("sum mean max min prod norm vector_norm std var numel item amax amin median".split())
-"""Those that make one element of a tensor when nothing but the tensor is given."""
+"""Those that return one element for a tensor without further arguments."""
 
 
 OTHERS = frozenset(
@@ -44,7 +44,7 @@ OTHERS = frozenset(
     "tril triu unbind unflatten unsqueeze view view_as zeros new_ones new_zeros new_full full arange linear einsum "
     "isclose isin eye linspace narrow roll cumprod bitwise_and bitwise_or count_nonzero diff outer dot".split()
 )
-"""What else of torch works a value out and changes nothing."""
+"""Other functions of torch that return a value and change nothing."""
 
 
 Shape = frozenset[str]
@@ -52,16 +52,16 @@ Shape = frozenset[str]
 
 @dataclass
 class Shapes:
-    """What decides the shapes of expressions: the operands, by their text, that are broadcast; none for a number."""
+    """The operands, by their text, that are broadcast in expressions; none for a number."""
 
     place: Located
     known: dict[str, Shape] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    """How often a name was given a value."""
+    """Number of assignments to each name."""
 
     @classmethod
     def at(cls, place: Located, node: cst.CSTNode) -> Shapes:
-        """As the names are where a statement or an expression begins."""
+        """Return the shapes at the beginning of a statement or an expression."""
         parents = place.piece.parents
         inside = node
         above: list[tuple[Sequence[cst.BaseStatement], list[str]]] = []
@@ -92,7 +92,7 @@ class Shapes:
         self.known[name] = shape
 
     def follow(self, statements: Iterable[cst.BaseStatement]) -> None:
-        """Goes on to what the names are behind statements."""
+        """Update the names for statements."""
         for statement in statements:
             if isinstance(statement, cst.If):
                 yes, no = self.copy(), self.copy()
@@ -132,7 +132,7 @@ class Shapes:
                 self.set(name, shape)
 
     def of(self, node: cst.BaseExpression) -> Shape | None:
-        """None if the form does not tell."""
+        """Return the shape; None if the form does not show it."""
         if isinstance(node, (cst.Integer, cst.Float)):
             return frozenset()
         if isinstance(node, cst.Name):
@@ -165,7 +165,7 @@ class Shapes:
         return None
 
     def _is_single(self, value: cst.BaseExpression) -> bool:
-        """Whether a name stands for one number or one element, by the form of its value."""
+        """Return True if a name is one number or one element, by the form of its value."""
         if self.is_number(value):
             return True
         names = {each.value for each in walk(value) if isinstance(each, cst.Name)}
@@ -200,7 +200,7 @@ class Shapes:
         return found
 
     def _atom(self, node: cst.BaseExpression) -> Shape | None:
-        """One whose size is that of the same expression elsewhere, as long as no name in it was given anew."""
+        """Return an atom that equals that of the same expression elsewhere, as long as no name in it was reassigned."""
         if not is_pure(node):
             return None
         names = {each.value for each in walk(node) if isinstance(each, cst.Name)}
@@ -208,8 +208,8 @@ class Shapes:
         return frozenset({f"{text(node)} {versions}"})
 
     def _is_number_of_self(self, node: cst.Attribute) -> bool:
-        """Whether an attribute of self is given nothing but numbers in its class, by literals and by parameters that are
-        numbers by their defaults or annotations."""
+        """Return True if the class assigns only numbers to an attribute of self, by literals and by parameters that
+        are numbers by their defaults or annotations."""
         around = self.place.class_around
         if around is None or text(node.value) != "self":
             return False
@@ -217,7 +217,7 @@ class Shapes:
         return bool(stores) and all(_is_number_given(around, each) for each in stores)
 
     def is_number(self, node: cst.BaseExpression) -> bool:
-        """Whether Python has it as a number by its form: sizes, limits of a dtype, numbers written down."""
+        """Return True if it is a Python number by its form: sizes, limits of a dtype, literals."""
         if isinstance(node, (cst.Integer, cst.Float)):
             return True
         if isinstance(node, cst.UnaryOperation):
@@ -251,7 +251,7 @@ class Shapes:
 
 
 def _is_number_given(around: ast.ClassDef, value: ast.expr) -> bool:
-    """Whether a value that a class gives an attribute is a number."""
+    """Return True if a value that a class assigns to an attribute is a number."""
     if isinstance(value, ast.Name):
         for each in ast.walk(around):
             for arg, default in _parameters(each) if isinstance(each, ast.FunctionDef) else ():
@@ -265,7 +265,7 @@ def _is_number_given(around: ast.ClassDef, value: ast.expr) -> bool:
 
 
 def _parameters(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """The parameters of a function with their defaults."""
+    """Return the parameters of a function with their defaults."""
     args = [*function.args.posonlyargs, *function.args.args]
     missing = [None] * (len(args) - len(function.args.defaults))
     yield from zip(args, [*missing, *function.args.defaults], strict=True)
@@ -273,7 +273,7 @@ def _parameters(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr |
 
 
 def is_pure(node: cst.CSTNode) -> bool:
-    """Whether working it out changes nothing, by its form: every call in it is one of torch's that do not."""
+    """Return True if evaluating it changes nothing, by its form: every call in it is one of torch's pure functions."""
     for each in walk(node):
         if isinstance(
             each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.GeneratorExp, cst.ListComp)

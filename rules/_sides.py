@@ -1,4 +1,4 @@
-"""One side of a branch, and both sides as one expression that chooses."""
+"""Read one side of a branch, and combine both sides in one expression that chooses."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 PARTIAL = frozenset(
     "acos acosh asin atanh exp expm1 log log10 log1p log2 logit norm pow reciprocal rsqrt sqrt std xlogy".split()
 )
-"""Functions whose gradient is no finite number for some operands: zero times it is NaN."""
+"""Functions with a gradient that is not finite for some operands: zero times it is NaN."""
 
 
 FILLERS = {"acos": "0", "asin": "0", "atanh": "0", "logit": "0.5", "acosh": "2"}
-"""Operands for which their gradient is one, where 1 is none."""
+"""Operands with a finite gradient, for functions without one at 1."""
 
 
 OTHER_SHAPE = (
@@ -49,13 +49,13 @@ OTHER_SHAPE = (
 
 
 class Refused(Exception):  # noqa: N818  not an error
-    """Why a branch cannot be one expression."""
+    """A branch cannot be one expression; the message is the reason."""
 
 
 @dataclass
 class Side:
-    """What a side leaves behind: names (or attributes of self, or `return`) with the expressions of their values,
-    in the names as they were before the branch."""
+    """The result of a side: names (or attributes of self, or `return`) with the expressions of their values, in
+    terms of the names before the branch."""
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
     targets: dict[str, cst.BaseAssignTargetExpression] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Reader:
     shapes: Shapes
 
     def side(self, statements: Sequence[cst.BaseStatement], known: Side | None = None) -> Side:
-        """What statements leave behind, after what is `known`. Raises Refused."""
+        """Return the result of statements, after what is `known`. Raises Refused."""
         side = Side(dict(known.values), dict(known.targets), in_place=known.in_place) if known else Side()
         for position, statement in enumerate(statements):
             if side.returns:
@@ -93,7 +93,7 @@ class Reader:
         return side
 
     def branch(self, side: Side, branch: cst.If, rest: Sequence[cst.BaseStatement]) -> bool:
-        """Reads a branch, and where it returns early, the rest too: whether it did."""
+        """Read a branch, and if it returns early, the rest too; return True in that case."""
         yes = self.side(block_of(branch.body), side)
         early = yes.returns and branch.orelse is None
         no = self.side(rest if early else else_of(branch), side)
@@ -187,7 +187,8 @@ def operator_of(operator: cst.BaseAugOp) -> str:
 
 
 def _filled(node: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) -> cst.BaseExpression:
-    """An expression with what was assigned in place of the names. Raises Refused if that would be worked out twice."""
+    """Return an expression with names replaced by their assigned values. Raises Refused if one would be evaluated
+    twice."""
     used = {name: value for name, value in values.items() if name != RETURN and times_read(node, name)}
     if not used:
         return node
@@ -204,17 +205,17 @@ def _filled(node: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) 
 
 @dataclass
 class Chooser:
-    """Makes `torch.where` expressions for one condition, which stands there as `named`."""
+    """Makes `torch.where` expressions for one condition, named `named` there."""
 
     torch: str
     test: cst.BaseExpression
     named: cst.BaseExpression
     shapes: Shapes
     of_yes: Shapes | None = None
-    """Of the side taken, where the names in it mean something else than in the other."""
+    """Names of the taken side that mean something else than in the other."""
 
     def choose(self, yes: cst.BaseExpression, no: cst.BaseExpression) -> cst.BaseExpression:
-        """Raises Refused where the two might differ in shape or kind."""
+        """Return the choice. Raises Refused if the two might differ in shape or kind."""
         if text(yes) == text(no) and self.of_yes is None:
             return yes
         if isinstance(yes, cst.Tuple) and isinstance(no, cst.Tuple) and len(yes.elements) == len(no.elements):
@@ -245,8 +246,9 @@ class Chooser:
     def _scaled(
         self, changed: cst.BaseExpression, plain: cst.BaseExpression, taken: bool
     ) -> cst.BaseExpression | None:
-        """`x * torch.where(test, factor, 1)` in place of `x * factor`, on the side `taken`, and `x` on the other: what is
-        not chosen gives no NaN to a gradient. So with a quotient; None for another side, and for a factor of Python's."""
+        """Return `x * torch.where(test, factor, 1)` in place of `x * factor`, on the side `taken`, and `x` on the
+        other: the side not chosen adds no NaN to a gradient. Likewise for a quotient; None for another side, and for
+        a Python factor."""
         if not isinstance(changed, cst.BinaryOperation) or self.of_yes is not None:
             return None
         factor = changed.right
@@ -263,23 +265,23 @@ class Chooser:
         return changed.with_changes(right=chosen)
 
     def guarded(self, node: Node, taken: bool) -> Node:
-        """A side whose operands are harmless where it is not taken: no NaN or infinity reaches the gradient of the
+        """Return a side with harmless operands where it is not taken: no NaN or infinity reaches the gradient of the
         other."""
         return node.visit(_Guard(self, taken))  # type: ignore[return-value]  # a node in place of a node
 
     def with_condition(self, made: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-        """Statements with the condition in place of its name, or below its assignment where it is asked twice."""
+        """Return statements with the condition in place of its name, or after its assignment if it is used twice."""
         if self.named is self.test or not isinstance(self.named, cst.Name):
             return made
         name = self.named.value
-        asked = [each for each in made if times_read(each, name)]
-        if sum(times_read(each, name) for each in asked) == 1:
-            at = made.index(asked[0])
+        uses = [each for each in made if times_read(each, name)]
+        if sum(times_read(each, name) for each in uses) == 1:
+            at = made.index(uses[0])
             if not any(
                 times_read(self.test, each) for each in assigned_in(made[:at]) | names_written(made[:at])
             ):
                 return [put(each, self.named, self.test) for each in made]
-        if not asked:
+        if not uses:
             return made
         return [line_of(cst.Assign([cst.AssignTarget(self.named)], self.test)), *made]
 
@@ -287,8 +289,8 @@ class Chooser:
 def number_as_tensor(
     torch: str, number: cst.BaseExpression, *others: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """A number that becomes a tensor together with others, with all digits that Python has; the number itself if torch's
-    default dtype holds all of them exactly."""
+    """Return a number that becomes a tensor together with others, with all digits of Python's; the number itself if
+    torch's default dtype represents all of them exactly."""
     if all(map(is_exact, (number, *others))):
         return number
     return expression(f"{torch}.tensor(a, dtype={torch}.float64)", a=number)
@@ -298,7 +300,7 @@ Node = TypeVar("Node", bound=cst.CSTNode)
 
 
 def condition_name(place: Located, test: cst.BaseExpression) -> cst.BaseExpression:
-    """A name for a condition that is asked more than once; the condition itself if it is a name."""
+    """Return a name for a condition that is used more than once; the condition itself if it is a name."""
     if isinstance(test, cst.Name):
         return test
     taken = place.piece.bound
@@ -312,7 +314,7 @@ def put(statement: cst.BaseStatement, name: cst.Name, value: cst.BaseExpression)
 
 
 class _Put(cst.CSTTransformer):
-    """Puts an expression in place of a name among the arguments of calls."""
+    """Replaces a name by an expression among the arguments of calls."""
 
     def __init__(self, name: str, value: cst.BaseExpression) -> None:
         super().__init__()
@@ -328,7 +330,7 @@ class _Put(cst.CSTTransformer):
 def mean_of_selected(
     torch: str, test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression
 ) -> cst.BaseExpression | None:
-    """`x[m].mean() if m.any() else 0` as a sum over the mask and its count."""
+    """Rewrite `x[m].mean() if m.any() else 0` as a sum over the mask and its count."""
     call = yes
     if not (
         isinstance(no, (cst.Integer, cst.Float))
@@ -343,7 +345,7 @@ def mean_of_selected(
     index = taken.slice[0].slice if len(taken.slice) == 1 else None
     if not isinstance(index, cst.Index):
         return None
-    mask = asked_of(test, "any")
+    mask = mask_of_test(test, "any")
     if mask is None or text(mask) != text(index.value) or float(no.value) != 0:
         return None
     total = f"{torch}.where(m, x, 0).sum()"
@@ -352,8 +354,8 @@ def mean_of_selected(
     return expression(total, m=index.value, x=taken.value)
 
 
-def asked_of(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
-    """The mask in `mask.any()` and `torch.any(mask)`, or in those of `all`."""
+def mask_of_test(test: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    """Return the mask in `mask.any()` and `torch.any(mask)`, or in those of `all`."""
     if isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == name:
         if not is_torch(test.func.value):
             return test.func.value if not test.args else None
@@ -371,7 +373,7 @@ class _Guard(cst.CSTTransformer):
         return expression(f"{self.chooser.torch}.where(test, {order})", test=self.chooser.named, node=node)
 
     def harmless(self, node: cst.BaseExpression) -> bool:
-        """A number that is not zero, or one of Python's, which raises where it is."""
+        """Return True for a number that is not zero, or a Python number, which raises if it is."""
         return _harmless(node) or (
             not isinstance(node, (cst.Integer, cst.Float)) and self.chooser.shapes.is_number(node)
         )
@@ -421,7 +423,7 @@ def _with_arg(call: cst.Call, position: int, value: cst.BaseExpression) -> cst.C
 
 
 def _harmless(node: cst.BaseExpression) -> bool:
-    """A number that is not zero, or what came out of a `where` of ours."""
+    """Return True for a number that is not zero, or the result of one of our `where`."""
     if isinstance(node, cst.UnaryOperation):
         return _harmless(node.expression)
     if isinstance(node, (cst.Integer, cst.Float)):

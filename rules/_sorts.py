@@ -1,4 +1,4 @@
-"""Python's `sorted` by numbers that are read from a tensor, as `argsort`. Imported only when a rewrite is asked for."""
+"""Rewrite Python's `sorted` by numbers that are read from a tensor as `argsort`. Imported only for a rewrite."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ OTHER_KEY = (
 OTHER_ITEMS = "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
 
 
-def sorting(place: Located) -> Ways:
-    """`sorted(range(n), key=lambda i: t[i].item())` as `t[:n].argsort(stable=True)`; nothing for other reads."""
+def rewrite_sorted(place: Located) -> Ways:
+    """Rewrite `sorted(range(n), key=lambda i: t[i].item())` as `t[:n].argsort(stable=True)`; nothing for other
+    reads."""
     call = _sorted_around(place)
     if call is None:
         return
@@ -63,7 +64,7 @@ def _up_to(tensor: cst.BaseExpression, count: cst.BaseExpression) -> cst.BaseExp
 
 
 def _sorted_around(place: Located) -> cst.Call | None:
-    """The call of `sorted` in whose key the place stands."""
+    """Return the call of `sorted` that has the place in its key."""
     node: cst.CSTNode | None = place.node
     while node is not None and not isinstance(node, (cst.Lambda, cst.BaseStatement)):
         node = place.piece.parents.get(node)
@@ -76,7 +77,7 @@ def _sorted_around(place: Located) -> cst.Call | None:
 
 
 def _key(key: cst.Lambda) -> tuple[cst.BaseExpression, bool] | None:
-    """The tensor whose items are the keys, and whether they are negated."""
+    """Return the tensor with the keys as items, and whether they are negated."""
     params = key.params.params
     if len(params) != 1:
         return None
@@ -102,7 +103,7 @@ def _key(key: cst.Lambda) -> tuple[cst.BaseExpression, bool] | None:
 
 
 def _with_tensor(place: Located, call: cst.Call, torch: str) -> list[Change]:
-    """What a tensor in place of the list makes simpler: `torch.tensor(order)` is the order itself, and
+    """Simplify uses of the list, which becomes a tensor: `torch.tensor(order)` is the order itself, and
     `torch.stack([x[i] for i in order])` is `x[order]`."""
     statement = place.piece.parents[call]
     target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
@@ -128,7 +129,7 @@ def _with_tensor(place: Located, call: cst.Call, torch: str) -> list[Change]:
 
 
 def _items_of(comprehension: cst.ListComp) -> cst.BaseExpression | None:
-    """The tensor of `[t[i] for i in order]`."""
+    """Return the tensor of `[t[i] for i in order]`."""
     loop, item = comprehension.for_in, comprehension.elt
     if (
         loop.ifs

@@ -1,5 +1,5 @@
-"""State that is kept, or made, while a forward runs: made before, or kept as a tensor. Imported only when a rewrite is
-asked for."""
+"""Rewrite state that a forward stores or creates: create it before, or store it as a tensor. Imported only for a
+rewrite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._conditions import value_of, walk
 from tcready.rules._copied_modules import copied_module, is_called
-from tcready.rules._locks import is_lock, unlocked
+from tcready.rules._locks import is_lock, rewrite_lock
 from tcready.rules._numbers import Uses
 from tcready.rules._operators import attention_kernels
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 CONVERSIONS = frozenset("to float double half bfloat16 long int bool cpu cuda type contiguous".split())
 SCOPES = frozenset("no_grad enable_grad inference_mode autocast".split())
-"""Context managers of torch that Dynamo traces where they are made in the `with` itself."""
+"""Context managers of torch that Dynamo traces if they are created in the `with` itself."""
 
 
 def counter(place: Located) -> Ways:
-    """`self.n += 1` on a buffer: `self.n = 0` of `__init__` becomes `self.register_buffer(...)`."""
+    """Rewrite `self.n += 1` with a buffer: `self.n = 0` of `__init__` becomes `self.register_buffer(...)`."""
     statement = _small(place)
     if isinstance(statement, cst.AugAssign):
         target: cst.BaseExpression = statement.target
@@ -81,7 +81,7 @@ def _small(place: Located) -> cst.CSTNode:
 
 
 def _of_self(node: cst.BaseExpression) -> str | None:
-    """`n` of `self.n`."""
+    """Return `n` of `self.n`."""
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
         return node.attr.value
     return None
@@ -97,7 +97,7 @@ def _is_self(node: ast.AST, name: str) -> bool:
 
 
 def _start(init: ast.FunctionDef, name: str) -> tuple[ast.Assign, int | float] | None:
-    """Where `__init__` gives `self.NAME` a number, behind `super().__init__()`."""
+    """Return the statement of `__init__` that sets `self.NAME` to a number, after `super().__init__()`."""
     ready = False
     for statement in init.body:
         ready = ready or (
@@ -116,7 +116,7 @@ def _start(init: ast.FunctionDef, name: str) -> tuple[ast.Assign, int | float] |
 def _why_a_number(
     tree: ast.Module, around: ast.ClassDef, name: str, start: ast.Assign, whole: bool
 ) -> str | None:
-    """Why an attribute has to stay a Python number, by what the file does with it."""
+    """Return why an attribute must stay a Python number, by its uses in the file."""
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     within = set(ast.walk(around))
     for node in ast.walk(tree):
@@ -170,7 +170,7 @@ def _why_a_number(
 
 
 def _line_of(piece: Piece, statement: ast.stmt) -> cst.SimpleStatementLine | None:
-    """A statement of the file as libcst reads it, if it is alone on its line."""
+    """Return a statement of the file as a libcst node, if it is alone on its line."""
     for node in piece.parents:
         if isinstance(node, cst.SimpleStatementLine) and piece.lines(node)[0] == statement.lineno:
             return node if len(node.body) == 1 else None
@@ -178,7 +178,7 @@ def _line_of(piece: Piece, statement: ast.stmt) -> cst.SimpleStatementLine | Non
 
 
 def keep_buffer(place: Located) -> Ways:
-    """`self.e = self.e.add_(1)` without the assignment; `self.e = self.e.to(d)` as a local name."""
+    """Rewrite `self.e = self.e.add_(1)` without the assignment; `self.e = self.e.to(d)` as a local name."""
     statement = _small(place)
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return
@@ -245,8 +245,8 @@ def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _below(child)
 
 
-def copied(place: Located) -> Ways:
-    """`copy.deepcopy(t)` of a tensor."""
+def rewrite_deepcopy(place: Located) -> Ways:
+    """Rewrite `copy.deepcopy(t)` of a tensor."""
     node = place.node
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword is not None:
         return
@@ -269,11 +269,11 @@ def copied(place: Located) -> Ways:
         return
     copy = ".clone()" if name == "deepcopy" else ""
     how = "The tensor is copied by torch" if copy else "Another tensor is created over the same memory"
-    asked = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
+    copy_code = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
     only = "it has to be a tensor, and one that was computed with gradients is copied where `copy` raises"
     if name == "copy":
         only = "it has to be a tensor, and not a leaf that requires a gradient"
-    yield Rewrite(how, (Change((node,), (expression(asked, t=what),)),), only)
+    yield Rewrite(how, (Change((node,), (expression(copy_code, t=what),)),), only)
     yield Rewrite(
         how,
         (Change((node,), (expression(f"t.detach(){copy}", t=what),)),),
@@ -293,11 +293,11 @@ DRAWS = {
     "np.random.randn": "torch.randn(())",
     "np.random.normal": "a + b * torch.randn(())",
 }
-"""What torch draws of the same distribution; `a` and `b` stand for the two arguments."""
+"""Functions of torch for the same distribution; `a` and `b` are the two arguments."""
 
 
-def drawn(place: Located) -> Ways:
-    """`random.random()` as `torch.rand(())`, where a tensor does as well."""
+def rewrite_random(place: Located) -> Ways:
+    """Rewrite `random.random()` as `torch.rand(())`, if a tensor does as well."""
     node = place.node
     if not isinstance(node, cst.Call):
         if any(_is_draw(each) for each in _behind(place)):
@@ -344,7 +344,7 @@ def _is_draw(node: cst.CSTNode) -> bool:
 
 
 def _behind(place: Located) -> Iterator[cst.CSTNode]:
-    """The parts of an expression, and of what its names are given."""
+    """Yield the parts of an expression, and of the values of its names."""
     uses = Uses(place.piece, "torch")
     for node in (place.node, *_below(place.node)):
         yield node
@@ -354,7 +354,7 @@ def _behind(place: Located) -> Iterator[cst.CSTNode]:
 
 
 def plain_leaf(place: Located) -> Ways:
-    """`torch.zeros(1, requires_grad=True)` without the keyword."""
+    """Rewrite `torch.zeros(1, requires_grad=True)` without the keyword."""
     node = place.node
     if not isinstance(node, cst.Call) or _written(node.func).endswith("Parameter"):
         return
@@ -372,8 +372,8 @@ def _is_false(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "False"
 
 
-def unvalidated(place: Located) -> Ways:
-    """`Normal(m, s, validate_args=True)` without the keyword: eager code looks at the arguments all the same."""
+def drop_validation(place: Located) -> Ways:
+    """Rewrite `Normal(m, s, validate_args=True)` without the keyword: eager code validates the arguments anyway."""
     yield from _without(
         place,
         "validate_args",
@@ -386,15 +386,15 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call):
         return
-    kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
-    if len(kept) == len(node.args):
+    remaining = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
+    if len(remaining) == len(node.args):
         yield Declined(f"the call does not pass `{word}` itself: what it is set by stands elsewhere")
         return
-    if kept:
-        kept[-1] = kept[-1].with_changes(
+    if remaining:
+        remaining[-1] = remaining[-1].with_changes(
             comma=node.args[-1].comma, whitespace_after_arg=node.args[-1].whitespace_after_arg
         )
-    yield Rewrite(how, (Change((node,), (node.with_changes(args=kept),)),), unsafe)
+    yield Rewrite(how, (Change((node,), (node.with_changes(args=remaining),)),), unsafe)
 
 
 NORMS = {
@@ -409,12 +409,12 @@ NORMS = {
         ),
     ),
 }
-"""What a layer that was made just now works out: its weights are one, its biases zero, and it trains. The second way has
-these weights, and so raises where they are of another type than what it is given."""
+"""The function of a newly created layer: its weights are one, its biases zero, and it is in training mode. The
+second rewrite has these weights, and so raises if their type differs from that of the input."""
 
 
 def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
-    """Methods of the file's modules below `@torch.no_grad()`, each with that as a block around its body."""
+    """Rewrite methods of the file's modules below `@torch.no_grad()`, each with that as a block around its body."""
     for owner in place.source.tree.body:
         if not isinstance(owner, ast.ClassDef) or not any(
             ast.unparse(base).endswith("Module") for base in owner.bases
@@ -432,17 +432,17 @@ def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
             function = next(each for each in walk(piece.tree) if isinstance(each, cst.FunctionDef))
             if not isinstance(function.body, cst.IndentedBlock):
                 continue
-            kept = int(function.get_docstring() is not None)
+            first = int(function.get_docstring() is not None)
             body = [*function.body.body]
             item = cst.WithItem(cst.parse_expression(around[0]))
-            block = cst.With([item], cst.IndentedBlock(body[kept:]))
-            if len(body) > kept:
-                inner = function.body.with_changes(body=[*body[:kept], block])
+            block = cst.With([item], cst.IndentedBlock(body[first:]))
+            if len(body) > first:
+                inner = function.body.with_changes(body=[*body[:first], block])
                 yield Change((function,), (function.with_changes(decorators=(), body=inner),), piece)
 
 
 def without_layer(place: Located) -> Ways:
-    """`nn.LayerNorm(8)(x)` in a forward as `F.layer_norm(x, (8,))`; `nn.Parameter(t)` as `t.detach()`."""
+    """Rewrite `nn.LayerNorm(8)(x)` in a forward as `F.layer_norm(x, (8,))`; `nn.Parameter(t)` as `t.detach()`."""
     node = place.node
     if not isinstance(node, cst.Call):
         return
@@ -517,7 +517,7 @@ def without_layer(place: Located) -> Ways:
 
 
 def _is_one_size(size: cst.BaseExpression) -> bool:
-    """Whether it is one number, by how it is written."""
+    """Return True if it is one number, by its form."""
     if isinstance(size, cst.Integer):
         return True
     if isinstance(size, cst.Call):
@@ -531,7 +531,7 @@ def _is_one_size(size: cst.BaseExpression) -> bool:
 
 
 def _calls_of(place: Located, node: cst.Call, target: cst.BaseExpression | None) -> list[cst.Call] | None:
-    """The calls of a layer that is made there; None if it is used in another way."""
+    """Return the calls of a layer that is created there; None if it has other uses."""
     parents = place.piece.parents
     if isinstance(parents[node], cst.Call):
         whole = parents[node]
@@ -552,7 +552,7 @@ def _calls_of(place: Located, node: cst.Call, target: cst.BaseExpression | None)
 
 
 def scope_made_here(place: Located) -> Ways:
-    """`with self.quiet:` as `with torch.no_grad():`, if that is what `__init__` made."""
+    """Rewrite `with self.quiet:` as `with torch.no_grad():`, if `__init__` created that."""
     parent = place.piece.parents[place.node]
     if not isinstance(parent, cst.WithItem):
         if isinstance(place.node, cst.Call) and _written(place.node.func).endswith(".enter_context"):
@@ -564,7 +564,7 @@ def scope_made_here(place: Located) -> Ways:
         yield from attention_kernels(place, place.node)
         return
     if is_lock(place):
-        yield from unlocked(place)
+        yield from rewrite_lock(place)
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
@@ -595,7 +595,7 @@ def scope_made_here(place: Located) -> Ways:
 
 
 def _is_set_elsewhere(place: Located, name: str) -> bool:
-    """Whether the file gives an attribute of that name a value more than once, or may by `setattr`."""
+    """Return True if the file assigns an attribute of that name more than once, or may do so by `setattr`."""
     stores = 0
     for node in place.source.nodes:
         if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
@@ -614,7 +614,7 @@ CHANGING = frozenset("append extend insert pop remove clear sort reverse".split(
 
 
 def own_list(place: Located) -> Ways:
-    """`parts = text.split(",")`, which is changed later, as `parts = list(text.split(","))`."""
+    """Rewrite `parts = text.split(",")`, which is changed later, as `parts = list(text.split(","))`."""
     node = place.node
     uses = Uses(place.piece, "torch")
     if (
@@ -646,7 +646,7 @@ UNTRACED = frozenset("globals dir exec compile breakpoint bytes bytearray memory
 
 
 def power(place: Located) -> Ways:
-    """`pow(x, 2)` as `x**2`."""
+    """Rewrite `pow(x, 2)` as `x**2`."""
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
         return

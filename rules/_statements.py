@@ -1,4 +1,4 @@
-"""What statements read, bind and change."""
+"""Reads, bindings and effects of statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def text(node: cst.CSTNode) -> str:
-    """What is written, the same for what means the same but for blanks and parentheses."""
+    """Return the source text without differences in blanks and parentheses."""
     code = cst.Module([]).code_for_node(node)
     try:
         return ast.unparse(ast.parse(f"({code})", mode="eval"))
@@ -25,8 +25,9 @@ def text(node: cst.CSTNode) -> str:
         return code
 
 
-def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """The full names of modules and of what is taken from them, by the file's own: of the imports among these nodes."""
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Return the full names of imported modules and members by the file's own names: of the imports among these
+    nodes."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -37,13 +38,14 @@ def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
 
 
 def full_name(node: ast.expr, known: Mapping[str, str]) -> str:
-    """The name of a module's function, where `known` has the full names of what a file imports by the file's own."""
+    """Return the full name of a module's function; `known` has the full names of the file's imports by their own
+    names."""
     first, dot, rest = ast.unparse(node).partition(".")
     return f"{known.get(first, first)}{dot}{rest}"
 
 
 def assignments(source: Source) -> tuple[ast.Assign | ast.AnnAssign, ...]:
-    """Those of a file, for `Source.derive`."""
+    """Return the assignments of a file, for `Source.derive`."""
     return tuple(node for node in source.nodes if isinstance(node, (ast.Assign, ast.AnnAssign)))
 
 
@@ -52,7 +54,7 @@ def values_given(
     written: str | None,
     kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,),
 ) -> Iterator[ast.expr]:
-    """What assignments of these kinds give the target that is `written` so, each by itself."""
+    """Yield the values that assignments of these kinds give the target with the text `written`."""
     last = (written or "").rpartition(".")[2]
     for node in nodes:
         if isinstance(node, kinds) and node.value is not None:
@@ -62,7 +64,7 @@ def values_given(
 
 
 def _is_written(target: ast.expr, written: str | None, last: str) -> bool:
-    """Whether a target is written so, of which `last` is the last part; to write out each takes long."""
+    """Return True if a target has this text, with the last part `last`; formatting each target would take long."""
     if isinstance(target, ast.Name):
         return target.id == written
     if isinstance(target, ast.Attribute) and target.attr != last:
@@ -87,7 +89,8 @@ NOT_PURE = frozenset(
 
 
 def has_effect(node: cst.CSTNode, in_place: bool = False) -> bool:
-    """Whether it writes anywhere but to local names, as far as its form tells. `in_place`: names may be changed so."""
+    """Return True if it writes to anything but local names, as far as its form shows. `in_place`: names may be
+    changed so."""
     for each in walk(node):
         if isinstance(
             each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Raise, cst.Global, cst.Nonlocal, cst.Del)
@@ -121,7 +124,7 @@ def else_of(branch: cst.If) -> tuple[cst.BaseStatement, ...]:
 
 
 def rest_of(place: Located, branch: cst.If) -> tuple[cst.BaseStatement, ...]:
-    """The statements behind it in its block."""
+    """Return the statements after it in its block."""
     block = place.piece.parents.get(branch)
     body = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
     position = next((i for i, each in enumerate(body) if each is branch), len(body))
@@ -136,7 +139,7 @@ def ends_in_return(statements: Sequence[cst.BaseStatement]) -> bool:
 
 
 def times_read(node: cst.CSTNode, name: str) -> int:
-    """How often a name (`x`, `self.x`) is read in it."""
+    """Return how often a name (`x`, `self.x`) is read in it."""
     if "." in name:
         return sum(isinstance(each, cst.Attribute) and text(each) == name for each in walk(node))
     found = 0
@@ -153,7 +156,7 @@ def times_read(node: cst.CSTNode, name: str) -> int:
 
 
 def names_written(statements: Iterable[cst.CSTNode]) -> set[str]:
-    """Names of tensors that statements write into."""
+    """Return names of tensors that statements write into."""
     found: set[str] = set()
     for node in (each for statement in statements for each in walk(statement)):
         targets: list[cst.CSTNode] = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
@@ -174,7 +177,7 @@ def names_written(statements: Iterable[cst.CSTNode]) -> set[str]:
 
 
 def assigned_in(statements: Iterable[cst.CSTNode]) -> set[str]:
-    """Names and attributes of self that are given a value."""
+    """Return names and attributes of self that are assigned."""
     found: set[str] = set()
     for statement in statements:
         for node in walk(statement):
@@ -199,8 +202,8 @@ def assigned_in(statements: Iterable[cst.CSTNode]) -> set[str]:
 
 
 def may_read(place: Located, branch: cst.If | cst.While, node: cst.Name) -> bool:
-    """Whether a name that stands somewhere may have the value that a branch gave it: not where it is an attribute or
-    given a value, nor below an assignment that every way to it goes through."""
+    """Return True if a name at a place may have the value from a branch: not as an attribute or an assignment
+    target, nor after an assignment on every path to it."""
     parents = place.piece.parents
     if _is_attribute_name(place, node) or isinstance(parents.get(node), cst.AssignTarget):
         return False
@@ -238,7 +241,7 @@ def _is_attribute_name(place: Located, node: cst.Name) -> bool:
 
 
 def is_bound(place: Located, branch: cst.CSTNode, name: str) -> bool:
-    """Whether a name has a value before the branch: a parameter, or assigned above it in a block around it."""
+    """Return True if a name has a value before the branch: a parameter, or assigned above it in a block around it."""
     if "." in name:
         return True
     node: cst.CSTNode = branch
@@ -268,7 +271,7 @@ def is_bound(place: Located, branch: cst.CSTNode, name: str) -> bool:
 
 
 def is_none_before(place: Located, branch: cst.CSTNode, name: str) -> bool:
-    """Whether the assignment above the branch gives a name no tensor but None."""
+    """Return True if the assignment above the branch sets a name to None."""
     inside = branch
     for parent in _upwards(place, branch):
         if isinstance(parent, cst.IndentedBlock):
@@ -300,7 +303,7 @@ def last_values(side: Sequence[cst.BaseStatement]) -> dict[str, cst.BaseExpressi
 
 
 def is_read_after(place: Located, branch: cst.If | cst.While, name: str) -> bool:
-    """Whether a name is read outside of the branch, behind it or, in a loop, before it."""
+    """Return True if a name is read outside of the branch, after it or, in a loop, before it."""
     within = {id(each) for each in walk(branch)}
     end = place.piece.positions[branch].end
     in_loop = False

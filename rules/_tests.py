@@ -1,4 +1,4 @@
-"""Whatever asks a tensor for its truth: the ways to write the branch anew that the answer decides."""
+"""Dispatch uses of a tensor's truth value: the rewrites of the branch that depends on it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._branches import choosing_expression, choosing_statement
 from tcready.rules._conditions import owner_of, python_first
-from tcready.rules._guards import asserting, raising
-from tcready.rules._masked import unguarded
+from tcready.rules._guards import rewrite_assert, rewrite_raise
+from tcready.rules._masked import rewrite_guarded
 from tcready.rules._messages import message_branch
 from tcready.rules._statements import block_of, else_of
-from tcready.rules._truths import looping
+from tcready.rules._truths import rewrite_while
 from tcready.static.rule import Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LEAVES_LOOP = (
 
 
 def _leaves_loop(place: Located, branch: cst.If) -> bool:
-    """Whether a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
+    """Return True if a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
     node: cst.CSTNode | None = branch
     while node is not None and not isinstance(node, (cst.For, cst.While, cst.FunctionDef)):
         node = place.piece.parents.get(node)
@@ -42,23 +42,23 @@ def _leaves_loop(place: Located, branch: cst.If) -> bool:
 
 
 def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
-    """The rewrites of the statement or expression whose test this is, or is an operand of; nothing if it is none."""
+    """Return the rewrites of the statement or expression with this test or operand; nothing if there is none."""
     owner = owner_of(place)
     if isinstance(owner, cst.IfExp):
         yield from choosing_expression(place)
     elif isinstance(owner, cst.Assert):
-        yield from asserting(place)
+        yield from rewrite_assert(place)
     elif isinstance(owner, cst.While):
-        yield from looping(place)
+        yield from rewrite_while(place)
     elif isinstance(owner, cst.If):
-        alone = [*raising(place)] or [*message_branch(place, owner)]
+        alone = [*rewrite_raise(place)] or [*message_branch(place, owner)]
         if alone:
             yield from alone
             return
         if _leaves_loop(place, owner):
             yield Declined(LEAVES_LOOP)
             return
-        found = [*unguarded(place), *choosing_statement(place), *python_first(owner)]
+        found = [*rewrite_guarded(place), *choosing_statement(place), *python_first(owner)]
         yield from (each for each in found if isinstance(each, Rewrite))
         reasons = dict.fromkeys(each.reason for each in found if isinstance(each, Declined))
         reasons.pop("it is an ordinary branch", None)

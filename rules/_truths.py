@@ -1,4 +1,5 @@
-"""The truth of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on tensors."""
+"""Rewrite truth values of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on
+tensors."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ import libcst as cst
 from tcready.rules._conditions import (
     MIXED,
     as_tensor,
-    asked,
     is_mask,
     is_of_tensor,
-    kept_tensor,
     owner_of,
+    split_test,
     tree_of,
+    without_conversion,
 )
 from tcready.rules._rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
 from tcready.rules._shapes import is_pure
@@ -39,8 +40,8 @@ LATER = "on a GPU it is raised later than in eager code"
 UNTIL_ONE = Declined("the items are tested only until one decides")
 
 
-def operating(place: Located) -> Ways:
-    """`a and b`, `a or b`, `not a` that give a value, through `torch.logical_and` and its kin."""
+def rewrite_operators(place: Located) -> Ways:
+    """Rewrite `a and b`, `a or b`, `not a` that return a value with `torch.logical_and` and similar functions."""
     if owner_of(place) is not None:
         return
     whole = place.node
@@ -92,8 +93,8 @@ def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
     )
 
 
-def deciding(place: Located) -> Ways:
-    """A chain of comparisons, `any`, `all`, `in` and the order of tensors, as torch has them."""
+def rewrite_decisions(place: Located) -> Ways:
+    """Rewrite a chain of comparisons, `any`, `all`, `in` and the order of tensors with torch."""
     node = place.node
     if owner_of(place) is not None and isinstance(node, cst.Comparison):
         return  # the branch is written anew as a whole
@@ -139,7 +140,7 @@ def deciding(place: Located) -> Ways:
 
 def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
     if len(node.comparisons) > 1:
-        return kept_tensor(torch, node)
+        return without_conversion(torch, node)
     (only,) = node.comparisons
     if isinstance(only.operator, (cst.In, cst.NotIn)):
         if isinstance(only.comparator, (cst.List, cst.Tuple, cst.Set, cst.Dict)):
@@ -189,8 +190,8 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def equating(place: Located) -> Ways:
-    """`torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
+def rewrite_equality(place: Located) -> Ways:
+    """Rewrite `torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
     call = place.node
     if (
         owner_of(place) is not None
@@ -212,17 +213,17 @@ def equating(place: Located) -> Ways:
         )
         unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
     else:
-        made = kept_tensor(name, call)
+        made = without_conversion(name, call)
         unsafe = f"{BOOL}, and tensors of other shapes are an error or are broadcast"
     yield Rewrite("Torch evaluates it inside the graph", (Change((call,), (bare(made),)),), unsafe, imports)
 
 
-def looping(place: Located) -> Ways:
-    """`while t:` over local tensors as `while_loop`, where it is compiled."""
+def rewrite_while(place: Located) -> Ways:
+    """Rewrite `while t:` over local tensors as `while_loop`, in compiled code."""
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
         return
-    found = asked(place, loop.test)
+    found = split_test(place, loop.test)
     if isinstance(found, Declined):
         yield found
         return
@@ -252,7 +253,7 @@ def looping(place: Located) -> Ways:
         return
     params = ", ".join(carried)
     row = f"({params},)" if len(carried) == 1 else f"({params})"
-    asks = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
+    condition = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
     does = _inner("one_round", params, [*body, cst.parse_statement(f"return {row}")])
     run = cst.parse_statement(f"{row} = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, {row})")
     assert isinstance(run, cst.SimpleStatementLine)
@@ -267,7 +268,7 @@ def looping(place: Located) -> Ways:
     )
     yield Rewrite(
         "In compiled code, `while_loop` runs the iterations inside the graph",
-        (Change((loop,), (asks, does, both)),),
+        (Change((loop,), (condition, does, both)),),
         "`while_loop` requires iterations that keep shapes and dtypes and change nothing else",
         imports,
     )
@@ -281,8 +282,8 @@ def _inner(
     return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
 
 
-def asserting_object(place: Located) -> Ways:
-    """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
+def rewrite_object_assert(place: Located) -> Ways:
+    """Rewrite `assert rows` as `assert bool(rows)`: Dynamo does not make a tensor of a Python bool."""
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
     if "bool" in place.source.derive(names_in):
@@ -296,8 +297,8 @@ def asserting_object(place: Located) -> Ways:
     )
 
 
-def checking(place: Located) -> Ways:
-    """`torch._check_tensor_all(condition)` as an assertion inside the graph."""
+def rewrite_check(place: Located) -> Ways:
+    """Rewrite `torch._check_tensor_all(condition)` as an assertion inside the graph."""
     call = place.node
     line = place.statement
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
@@ -343,8 +344,8 @@ def checking(place: Located) -> Ways:
     )
 
 
-def counting(place: Located) -> Ways:
-    """How many elements `nonzero` picks, without picking them."""
+def rewrite_nonzero_count(place: Located) -> Ways:
+    """Rewrite the count of elements that `nonzero` selects without selecting them."""
     call = place.node
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return

@@ -548,7 +548,7 @@ def told(found: Report, verbose: bool) -> Iterator[str]:
             text.encode("utf-8", "backslashreplace")
         except UnicodeError as error:
             yield f"{name} cannot be written: {error}"
-    again = stored.parsed(api.render(found, "json"), "again")
+    again = stored.parse_report(api.render(found, "json"), "again")
     if not isinstance(again, (Report, Observation)):
         yield "its JSON is not read back"
 

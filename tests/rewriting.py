@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready import api
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.static import source
 from tcready.static.concrete import Concrete
@@ -37,7 +37,7 @@ def _indented(body: str) -> str:
 def change(folder: Path, text: str, number: int = 0) -> str:
     """The file after the proposal of that number, of those that change it."""
     found = [each for each in proposed(folder, text) if isinstance(each, Proposal) and each.edits]
-    return applied(text, found[number].edits)
+    return apply_edits(text, found[number].edits)
 
 
 def loaded(text: str) -> Any:

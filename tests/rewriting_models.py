@@ -45,7 +45,7 @@ def models() -> Iterator[Model]:
                 yield Model(f"{folder}/{path.stem}", text)
     for case in sorted((FIXTURES / "prove").iterdir()):
         patch = (case / "change.patch").read_text("utf-8")
-        (file,) = applying.patched(patch, case.name, case.joinpath)
+        (file,) = applying.apply_patch(patch, case.name, case.joinpath)
         yield Model(f"prove/{case.name}", file.before)
         if re.match(r"r[_\d]", case.name):
             yield Model(f"prove/{case.name} after", file.after)

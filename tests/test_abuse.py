@@ -66,7 +66,7 @@ def test_mutated_input_is_refused_or_told(kind: str, tmp_path: Path) -> None:
 
 def test_each_report_that_is_mutated_is_one_that_is_read(tmp_path: Path) -> None:
     """And one of each kind is there; else all that comes of a change is a refusal."""
-    read = [stored.parsed(json.dumps(value), "it") for value in mutated.reports()]
+    read = [stored.parse_report(json.dumps(value), "it") for value in mutated.reports()]
     whole = [each for each in read if isinstance(each, Report)]
     assert any(each.sweep is not None for each in whole)
     assert any(each.serving is not None for each in whole)

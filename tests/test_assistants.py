@@ -34,8 +34,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import StdioServerParameters
 from mcp.client import Client
 from tcready.assistants import telling
-from tcready.assistants.answer import LEAST, ROOM, Answer, Piece, Section, fitted
-from tcready.assistants.asked import checked, schema_of
+from tcready.assistants.answer import LEAST, ROOM, Answer, Piece, Section, fit_answer
+from tcready.assistants.asked import parse_arguments, schema_of
 from tcready.assistants.server import OFTEN
 from tcready.assistants.tools import TOOLS
 from tcready.reports.view import visible
@@ -422,12 +422,12 @@ STORED = sorted((ROOT / "fixtures" / "reports").glob("*.json"))
 def test_every_report_fits(path: Path, room: int) -> None:
     report = api.load(path)
     assert isinstance(report, Report)
-    answers = [telling.of_check(report, third_party=third, skip=0) for third in (False, True)]
-    for make in (telling.of_plan, telling.of_bench):
+    answers = [telling.render_check(report, third_party=third, skip=0) for third in (False, True)]
+    for make in (telling.render_plan, telling.render_bench):
         with contextlib.suppress(TcreadyError):  # nothing was planned, or measured
             answers.append(make(report))
     for answer in answers:
-        found = fitted(answer, room)
+        found = fit_answer(answer, room)
         assert size_of(found.text, found.data) < room
         assert room < 200_000 or "left out" not in found.text
         assert visible(found.text, keep="\n\t") == found.text, "nothing moves or hides what is read"
@@ -441,10 +441,10 @@ def size_of(text: str, data: Any) -> int:
 def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     (planned,) = [api.load(path) for path in STORED if path.stem == "planned"]
     assert isinstance(planned, Report)
-    answer = fitted(telling.of_plan(planned), 200_000)
+    answer = fit_answer(telling.render_plan(planned), 200_000)
     assert answer.data is not None
     assert answer.data.keys() <= documented("plan")
-    whole = fitted(telling.of_check(planned, third_party=True, skip=0), 200_000).data
+    whole = fit_answer(telling.render_check(planned, third_party=True, skip=0), 200_000).data
     assert whole is not None
     assert whole.keys() <= documented("check")
     plan = next(target.observation.plan for target in planned.targets if target.observation.plan)
@@ -454,7 +454,7 @@ def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     (benched,) = [api.load(path) for path in STORED if path.stem == "benched"]
     assert isinstance(benched, Report)
     bench = next(target.observation.bench for target in benched.targets if target.observation.bench)
-    answer = fitted(telling.of_bench(benched), 200_000)
+    answer = fit_answer(telling.render_bench(benched), 200_000)
     assert answer.data is not None
     assert answer.data.keys() <= documented("bench")
     assert answer.data is not None
@@ -468,7 +468,9 @@ def test_a_patch_that_does_not_hold_is_an_answer_and_no_error() -> None:
     change = FixChange(
         "the patch", 0, "", None, (), "the patch", (), (), None, "refuted", "call 3: value differs by 2.0"
     )
-    found = fitted(telling.of_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM)
+    found = fit_answer(
+        telling.render_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM
+    )
     assert found.text == "the patch does not hold: call 3: value differs by 2.0"
     assert found.data == {"holds": False, "state": "refuted", "reason": "call 3: value differs by 2.0"}
 
@@ -499,7 +501,7 @@ def test_an_answer_never_has_more_than_its_room(
         Section("patch", "patch", (Piece(patch, patch),), single=True, exact=True),
         Section("findings", "finding", tuple(Piece(text, {"id": data}) for text, data in rows), skipped=0),
     )
-    found = fitted(Answer(head, {"n": len(rows)} if structured else None, sections), room)
+    found = fit_answer(Answer(head, {"n": len(rows)} if structured else None, sections), room)
     assert size_of(found.text, found.data) <= room
     found.text.encode("utf-8")
     if structured and found.data is not None:
@@ -510,10 +512,10 @@ def test_an_answer_never_has_more_than_its_room(
 
 def test_arguments_that_clients_send_as_text_are_understood() -> None:
     check = next(tool for tool in TOOLS if tool.name == "check")
-    assert checked(check.asks, "check", {"target": "a.py", "run": "true", "timeout": "60"}) == check.asks(
-        target="a.py", run=True, timeout=60.0
-    )
-    assert schema_of(check.asks)["required"] == ["target"]
+    assert parse_arguments(
+        check.arguments, "check", {"target": "a.py", "run": "true", "timeout": "60"}
+    ) == check.arguments(target="a.py", run=True, timeout=60.0)
+    assert schema_of(check.arguments)["required"] == ["target"]
 
 
 # what executes the user's code

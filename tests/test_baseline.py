@@ -187,8 +187,12 @@ def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
     assert data["tcready_baseline"] == 1
     assert [entry["path"] for entry in data["findings"]] == ["net.py"] * 3 + ["other.py"] * 3
     assert all(json.dumps(entry) in text.splitlines()[n + 3] for n, entry in enumerate(data["findings"]))
-    assert baselines.parsed(text, "") == baselines.parsed(baselines.written(baselines.parsed(text, "")), "")
-    assert baselines.parsed(baselines.written(baselines.Baseline()), "") == baselines.Baseline()
+    assert baselines.parse_baseline(text, "") == baselines.parse_baseline(
+        baselines.format_baseline(baselines.parse_baseline(text, "")), ""
+    )
+    assert (
+        baselines.parse_baseline(baselines.format_baseline(baselines.Baseline()), "") == baselines.Baseline()
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,9 +256,9 @@ def test_gone_are_entries_that_this_check_could_have_told_of(project: Path) -> N
 
 def test_written_anew_over_some_files_a_baseline_keeps_the_others(project: Path) -> None:
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
-    before = baselines.parsed((project / "known.json").read_text(), "").entries
+    before = baselines.parse_baseline((project / "known.json").read_text(), "").entries
     assert run("--baseline", "known.json", "--write-baseline", "known.json", "net.py") == 0
-    after = baselines.parsed((project / "known.json").read_text(), "").entries
+    after = baselines.parse_baseline((project / "known.json").read_text(), "").entries
     assert {e for e in before if e.path == "other.py"} == {e for e in after if e.path == "other.py"}
     assert len(before) == len(after)
     assert new() == ((), Narrowed("known.json", known=4))
@@ -294,7 +298,7 @@ def test_a_check_that_reads_otherwise_keeps_what_it_cannot_find(
     assert run("--baseline", "known.json", *before) == 0
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "self.training"))
     assert run("--write-baseline", "known.json", *before) == 0
-    assert len(baselines.parsed((project / "known.json").read_text(), "").entries) == 2
+    assert len(baselines.parse_baseline((project / "known.json").read_text(), "").entries) == 2
 
 
 def test_what_a_comment_hides_is_not_gone(project: Path) -> None:
@@ -353,13 +357,15 @@ def test_what_a_run_in_training_showed_is_kept_by_a_run_in_inference(project: Pa
     (project / "infer.json").write_text(json.dumps(as_json(quiet)))
     (project / "train.json").write_text(json.dumps(as_json(dataclasses.replace(quiet, mode="train"))))
     check(["."], observations=["run.json"], write_baseline="known.json")
-    before = baselines.parsed((project / "known.json").read_text(), "")
+    before = baselines.parse_baseline((project / "known.json").read_text(), "")
     assert (len(before.entries), before.runs) == (7, ("train",))
 
     def again(*files: str) -> tuple[int, int]:
         report = check(["."], observations=files, baseline="known.json", write_baseline="known.json")
         assert report.narrowed is not None
-        return report.narrowed.gone, len(baselines.parsed((project / "known.json").read_text(), "").entries)
+        return report.narrowed.gone, len(
+            baselines.parse_baseline((project / "known.json").read_text(), "").entries
+        )
 
     assert again("infer.json") == (0, 7)
     assert again("train.json") == (0, 7), "now it takes both"
@@ -393,7 +399,7 @@ def test_a_baseline_hides_findings_and_never_the_verdict() -> None:
 
 def test_parsed_names_the_file() -> None:
     with pytest.raises(TcreadyError, match=r"some/file\.json"):
-        baselines.parsed("null", "some/file.json")
+        baselines.parse_baseline("null", "some/file.json")
 
 
 def test_under_pre_commit_files_that_are_not_named_are_not_gone(

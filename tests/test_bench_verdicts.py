@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from bench_noise import Trouble, timed
-from tcready.bench.assemble import assembled, more_processes
-from tcready.bench.regression import regressed
+from tcready.bench.assemble import assemble_bench, more_processes
+from tcready.bench.regression import find_regressions
 from tcready.bench.remedies import RISKS, remedies_for
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
@@ -154,7 +154,7 @@ GAIN = (
 
 
 def of(ran: Sequence[BenchProcess], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
-    return assembled(ran, arms, wanted, seconds=60.0)
+    return assemble_bench(ran, arms, wanted, seconds=60.0)
 
 
 def arm(bench: Bench, name: str = "default", case: int = -1) -> ArmBench:
@@ -891,13 +891,15 @@ def stored(seconds: float, seed: int, stack: tuple[tuple[str, str], ...] = STACK
 
 
 def test_what_became_slower_beyond_noise() -> None:
-    found = regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.05)
+    found = find_regressions(stored(10 * MS, 1), stored(12 * MS, 2), 0.05)
     assert found.comparable
     assert [change.arm for change in found.changes if change.regressed] == ["default"]
     assert "default in all cases takes 1.2" in found.reason
-    assert not regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, "less than the threshold"
-    assert not regressed(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
-    assert not regressed(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
+    assert not find_regressions(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, (
+        "less than the threshold"
+    )
+    assert not find_regressions(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
+    assert not find_regressions(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
 
 
 def test_both_ways_to_compare_benches_agree() -> None:
@@ -906,7 +908,9 @@ def test_both_ways_to_compare_benches_agree() -> None:
         change = compare_benches(before, after)
         assert change is not None
         states = {(each.case, each.arm): each.state for each in change.arms}
-        slower = {(each.case, each.arm) for each in regressed(before, after, 0.0).changes if each.regressed}
+        slower = {
+            (each.case, each.arm) for each in find_regressions(before, after, 0.0).changes if each.regressed
+        }
         assert slower == {key for key, state in states.items() if state == "slower"}
 
 
@@ -958,7 +962,7 @@ def test_inputs_that_were_given_are_not_asked_for_again() -> None:
 
 def test_a_bench_that_timed_nothing_is_not_one_of_another_machine() -> None:
     nothing = of([process("steady", [], timed_out=True, failure="no answer within 9 s")])
-    found = regressed(stored(10 * MS, 1), nothing, 0.05)
+    found = find_regressions(stored(10 * MS, 1), nothing, 0.05)
     assert not found.comparable
     assert found.reason == "nothing that could be compared was timed: use a larger --budget"
 
@@ -967,7 +971,7 @@ def test_one_process_shows_no_regression() -> None:
     before, after = (
         of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)
     )
-    found = regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05)
+    found = find_regressions(replace(before, stack=STACK), replace(after, stack=STACK), 0.05)
     assert not found.regressed
     assert all("one process" in change.why_not for change in found.changes)
     change = compare_benches(replace(before, stack=STACK), replace(after, stack=STACK))
@@ -982,7 +986,7 @@ def test_what_noise_alone_may_do_is_no_pass() -> None:
         replace(of(steady({EAGER: 20 * MS, "default": value}, seed=seed, trouble=noisy)), stack=STACK)
         for value, seed in ((10 * MS, 1), (14 * MS, 2))
     )
-    found = regressed(before, after, 0.05)
+    found = find_regressions(before, after, 0.05)
     assert not found.regressed
     unsure = [change for change in found.changes if change.why_not]
     assert "default" in {change.arm for change in unsure}
@@ -994,7 +998,7 @@ def test_other_code_under_the_same_name_is_not_compared() -> None:
     case = after.cases[0]
     arms = tuple(replace(arm, code="model.compile()") if arm.arm == "default" else arm for arm in case.arms)
     other = replace(after, cases=(replace(case, arms=arms), *after.cases[1:]))
-    found = regressed(before, other, 0.05)
+    found = find_regressions(before, other, 0.05)
     assert not found.comparable
     assert "code of default" in found.reason
 
@@ -1002,11 +1006,11 @@ def test_other_code_under_the_same_name_is_not_compared() -> None:
 def test_what_is_not_timed_now_is_no_pass() -> None:
     before, after = stored(10 * MS, 1), stored(10 * MS, 2)
     gone = replace(after, cases=tuple(replace(case, arms=case.arms[:1]) for case in after.cases))
-    found = regressed(before, gone, 0.05)
+    found = find_regressions(before, gone, 0.05)
     assert (found.comparable, found.reason) == (False, "not timed this time: default in all cases")
     slower = stored(20 * MS, 2)
     one_more = replace(before, cases=(*before.cases, replace(before.cases[0], case="long")))
-    assert regressed(one_more, slower, 0.05).regressed, "what is slower is told, whatever is missing"
+    assert find_regressions(one_more, slower, 0.05).regressed, "what is slower is told, whatever is missing"
 
 
 def test_another_weight_of_a_case_is_another_bench() -> None:
@@ -1015,7 +1019,7 @@ def test_another_weight_of_a_case_is_another_bench() -> None:
         replace(each, cases=(replace(each.cases[0], case="long", weight=weight), *each.cases))
         for each, weight in ((before, 10.0), (after, 90.0))
     )
-    found = regressed(first, second, 0.05)
+    found = find_regressions(first, second, 0.05)
     assert (found.comparable, found.reason) == (
         False,
         "the benches differ, so they cannot be compared: weight of long (10, now 90)",
@@ -1023,7 +1027,7 @@ def test_another_weight_of_a_case_is_another_bench() -> None:
 
 
 def test_an_arm_that_fails_now_has_regressed() -> None:
-    found = regressed(stored(10 * MS, 1), stored(10 * MS, 1, blocks=(), error="RuntimeError: x"), 0.05)
+    found = find_regressions(stored(10 * MS, 1), stored(10 * MS, 1, blocks=(), error="RuntimeError: x"), 0.05)
     assert found.regressed
     assert found.reason == "default in all cases fails now: RuntimeError: x"
 
@@ -1036,7 +1040,7 @@ def test_another_stack_is_named_and_not_compared() -> None:
         ("git commit", "def"),
         ("LD_PRELOAD", "x.so"),
     )
-    found = regressed(stored(10 * MS, 1), stored(12 * MS, 2, other), 0.05)
+    found = find_regressions(stored(10 * MS, 1), stored(12 * MS, 2, other), 0.05)
     assert not found.comparable
     assert (
         found.reason
@@ -1044,11 +1048,11 @@ def test_another_stack_is_named_and_not_compared() -> None:
     )
     assert [each.name for each in found.stack] == ["torch", "LD_PRELOAD"]
     code = (*STACK[:2], ("clock of the CPU", "2.9 GHz"), ("git commit", "def"))
-    assert regressed(stored(10 * MS, 1), stored(12 * MS, 2, code), 0.05).comparable, (
+    assert find_regressions(stored(10 * MS, 1), stored(12 * MS, 2, code), 0.05).comparable, (
         "the code is what is compared"
     )
-    assert not regressed(replace(stored(10 * MS, 1), cases=()), stored(12 * MS, 2), 0.05).comparable
-    assert not regressed(stored(10 * MS, 1, ()), stored(12 * MS, 2, ()), 0.05).comparable
+    assert not find_regressions(replace(stored(10 * MS, 1), cases=()), stored(12 * MS, 2), 0.05).comparable
+    assert not find_regressions(stored(10 * MS, 1, ()), stored(12 * MS, 2, ()), 0.05).comparable
 
 
 def test_the_number_of_calls_that_are_timed_as_one_is_noted() -> None:

@@ -306,7 +306,9 @@ EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm
 
 def measured(processes: Processes, *given: Arm, **wanted: object) -> benching.Bench:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return benching.measured(processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None)
+    return benching.measure_bench(
+        processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None
+    )
 
 
 def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,7 +517,7 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
     processes = Processes(monkeypatch, takes=10)
     options = BenchOptions(bench_budget=100.0)
     processes.now = 60.0  # so long the check took
-    found = benching.measured(
+    found = benching.measure_bench(
         processes,
         (EAGER, DEFAULT),
         options,
@@ -553,7 +555,7 @@ def test_what_the_check_found_to_differ_is_not_compared_again() -> None:
         return BenchAnswer(request.kind, measured=rows)
 
     about = BenchWanted(target="m.py::M", differing=known)
-    found = benching.measured(run, compared, BenchOptions(), about, lambda _: None)
+    found = benching.measure_bench(run, compared, BenchOptions(), about, lambda _: None)
     held = [{arm.name for arm in each.arms} for each in asked if each.kind == "parity"]
     assert held
     assert all("default" not in names for names in held)
@@ -581,7 +583,7 @@ def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path:
     path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
     wanted = BenchOptions(against=str(path), fail_on_regression="5%")
     with pytest.raises(TcreadyError, match="timed in one process only, so nothing can be compared"):
-        benching.refuse_another_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
+        benching.reject_other_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1e-3])
@@ -590,12 +592,12 @@ def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
     answer = BenchAnswer("steady", measured=(row,))
     process = BenchProcess(BenchRequest("steady", (EAGER,)), answer, "steady")
     with pytest.raises(TcreadyError, match="times that are not above zero"):
-        benching.worked_out(dataclasses.replace(SEEN, bench_run=BenchRun((EAGER,), (process,), 1.0)))
+        benching.compute_bench(dataclasses.replace(SEEN, bench_run=BenchRun((EAGER,), (process,), 1.0)))
 
 
 def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
     options = RunOptions(mode="train", python="env/bin/python")
-    command = benching._as_asked("m.py::M", options, BenchOptions(accumulate=4))
+    command = benching._command_target("m.py::M", options, BenchOptions(accumulate=4))
     assert command == "m.py::M --mode train --python env/bin/python --accumulate 4"
 
 
@@ -607,7 +609,7 @@ def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
     wanted = BenchOptions(bench_budget=50.0)
     run = benching.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
     assert run.timeout == min(timeout, 50.0)
-    assert benching._as_asked("m.py::M", run, wanted) == f"m.py::M{repeated}"
+    assert benching._command_target("m.py::M", run, wanted) == f"m.py::M{repeated}"
 
 
 def test_the_commands_of_the_checklist_can_be_pasted() -> None:
@@ -620,7 +622,7 @@ def test_the_commands_of_the_checklist_can_be_pasted() -> None:
         bench_budget=9.0,
     )
     options = RunOptions(inputs="my dir/m.py::example", timeout=500.0, memory_gb=8.0)
-    command = benching._as_asked("my dir/m.py::M", options, wanted)
+    command = benching._command_target("my dir/m.py::M", options, wanted)
     given = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, text=True, check=True
     ).stdout.split("\0")[:-1]
@@ -684,20 +686,20 @@ def test_what_a_stored_bench_cannot_be_compared_with_is_refused_before_anything_
     chosen = resolve({"inputs": "m.py::sizes", **changed}, root=tmp_path)
     planned = (PlannedRun(target, "", True),)
     if words is None:
-        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+        benching.reject_other_bench(planned, chosen, BenchOptions(against=before))
         return
     with pytest.raises(TcreadyError) as refused:
-        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+        benching.reject_other_bench(planned, chosen, BenchOptions(against=before))
     assert words in str(refused.value)
 
 
 def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None:
     known = {"torch": "2.13.0", "cpu": "x", "dtype": None, "peak_host_bytes": 391_639_040}
     here = dataclasses.replace(SEEN, environment=known)
-    benching.refuse_another_machine(before, here)
+    benching.reject_other_machine(before, here)
     there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
     with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):
-        benching.refuse_another_machine(before, there)
+        benching.reject_other_machine(before, there)
 
 
 def test_a_budget_that_is_too_short_for_any_answer_is_named_first() -> None:

@@ -24,9 +24,9 @@ from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 from reading import BREAKING, HELPER, NET
 from tcready import api, explaining, installed
 from tcready.cli.asked import settings_at
-from tcready.editor.reader import KEPT, Document, Reader
+from tcready.editor.reader import MOST_CLOSED, Document, Reader
 from tcready.editor.server import LONGEST, PAUSE, WAITED_FOR
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.static.noqa import hiding_edit
 from tcready.static.source import of_text
 
@@ -479,7 +479,7 @@ def test_a_comment_goes_where_it_hides(text: str, expected: str | None) -> None:
         assert edit is None
     else:
         assert edit is not None
-        assert applied(text + "\n", (edit,)) == expected + "\n"
+        assert apply_edits(text + "\n", (edit,)) == expected + "\n"
 
 
 def test_a_comment_behind_a_header_that_goes_on_after_a_backslash_hides(tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_comment_behind_a_header_that_goes_on_after_a_backslash_hides(tmp_path
         source = of_text(path, path.read_text())
         edit = hiding_edit(source, "net.py", line, max(found.end_line, line), found.rule or "")
         assert edit is not None
-        path.write_text(applied(path.read_text(), (edit,)))
+        path.write_text(apply_edits(path.read_text(), (edit,)))
         left.discard(line)
         report = api.check([str(path)], run=False, root=tmp_path)
         assert {each.line for each in report.findings} == left
@@ -772,7 +772,7 @@ async def test_a_new_run_shows_to_an_editor_that_watches_no_files(
     run("check", "model.py", "--observation", "seen.json", "-o", "report.txt")
     assert "ready by region" in (await project.lenses(uri))[77]
     assert "In the last run" in (await project.hover(uri, 40, 20)).contents.value
-    report = explaining.kept(project.folder)
+    report = explaining.stored_report(project.folder)
     assert report is not None
     explaining.keep(dataclasses.replace(report, findings=()), project.folder)
     assert "last run" not in (await project.hover(uri, 40, 20)).contents.value
@@ -781,7 +781,7 @@ async def test_a_new_run_shows_to_an_editor_that_watches_no_files(
 @in_one_loop
 async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
     text = (ran.folder / "model.py").read_text()
-    report = explaining.kept(ran.folder)
+    report = explaining.stored_report(ran.folder)
     assert report is not None
     (target,) = report.targets
     helper, installed_file = b"# of the project\n", "package/of/others.py"
@@ -1121,12 +1121,12 @@ def test_what_was_read_of_files_that_were_closed_is_not_kept_for_ever(tmp_path: 
     reader = Reader(tmp_path, settings_at, installed.rule_set())
     stays = Document("stays", tmp_path / "stays.py", 1, PRINTING)
     held = []
-    for number in range(KEPT + 60):
+    for number in range(MOST_CLOSED + 60):
         other = Document(f"{number}", tmp_path / f"net_{number}.py", 1, CLEAN)
         read = reader.read([stays, other])
         assert [found.rule for found in read.findings(stays)] == ["TCR301"]
         held.append(len(reader._asked.session._known))
-    assert max(held) <= KEPT + 2
+    assert max(held) <= MOST_CLOSED + 2
     assert held[-1] < 80
 
 

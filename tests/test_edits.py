@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tcready import api
-from tcready.edits import applied, patch
+from tcready.edits import apply_edits, patch
 from tcready.refactor.suggest import Proposal, for_finding
 from tcready.schema.edit import Edit
 from tcready.schema.words import TcreadyError
@@ -54,7 +54,7 @@ def test_a_patch_gives_what_the_edits_give(edits: list[Edit], end: str, tmp_path
     edits = [Edit(*_fields(each)[:-1], each.new_text.replace("\n", end)) for each in edits]
     diff = patch({"model.py": text}, edits)
     assert diff.count("--- a/model.py") == 1
-    changed = applied(text, edits)
+    changed = apply_edits(text, edits)
     assert changed != text
     assert git_applied(tmp_path, {"model.py": text}, diff) == {"model.py": changed}
 
@@ -84,7 +84,7 @@ def test_several_files_are_one_patch(tmp_path: Path) -> None:
     texts = {"a.py": TEXT, "b.py": TEXT.replace("\n", "\r\n")}
     edits = [edit((3, 1), (3, 5), "row", "a.py"), edit((4, 1), (4, 5), "row", "b.py")]
     made = git_applied(tmp_path, texts, patch(texts, edits))
-    assert made == {path: applied(texts[path], [e for e in edits if e.path == path]) for path in texts}
+    assert made == {path: apply_edits(texts[path], [e for e in edits if e.path == path]) for path in texts}
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_several_files_are_one_patch(tmp_path: Path) -> None:
 def test_edits_that_overlap_are_refused(edits: list[Edit]) -> None:
     for order in (edits, edits[::-1]):
         with pytest.raises(TcreadyError, match=r"model\.py: two changes overlap in line [34]"):
-            applied(TEXT, order)
+            apply_edits(TEXT, order)
         with pytest.raises(TcreadyError, match="overlap"):
             patch({"model.py": TEXT}, order)
 
 
 def test_the_same_edit_twice_is_one() -> None:
     one = edit((3, 1), (3, 5), "row")
-    assert applied(TEXT, [one, one]) == applied(TEXT, [one])
+    assert apply_edits(TEXT, [one, one]) == apply_edits(TEXT, [one])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_same_edit_twice_is_one() -> None:
 )
 def test_an_edit_outside_of_the_text_is_refused(wrong: Edit) -> None:
     with pytest.raises(TcreadyError, match=r"model\.py: "):
-        applied(TEXT, [wrong])
+        apply_edits(TEXT, [wrong])
 
 
 @st.composite
@@ -143,7 +143,7 @@ def changes(draw: st.DrawFn) -> tuple[str, list[Edit]]:
 @given(changes())
 def test_any_patch_gives_what_the_edits_give(tmp_path: Path, change: tuple[str, list[Edit]]) -> None:
     text, edits = change
-    changed = applied(text, edits)
+    changed = apply_edits(text, edits)
     diff = patch({"model.py": text}, edits)
     assert bool(diff) == (changed != text)
     if diff:
@@ -179,10 +179,10 @@ def test_what_rules_suggest_is_one_patch(end: str, tail: str, tmp_path: Path) ->
     for number, change in enumerate(changes):
         diff = patch({"model.py": text}, change.edits)
         single = git_applied(tmp_path / str(number), {"model.py": text}, diff)
-        assert single == {"model.py": applied(text, change.edits)}
+        assert single == {"model.py": apply_edits(text, change.edits)}
     edits = [each for change in changes for each in change.edits]
     made = git_applied(tmp_path, {"model.py": text}, patch({"model.py": text}, edits))["model.py"]
-    assert made == applied(text, edits)
+    assert made == apply_edits(text, edits)
     assert made.count("torch.where") == 2
     assert made.count("is_compiling") == 1
     assert ("\r" in made) == (end == "\r\n")

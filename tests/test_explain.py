@@ -172,18 +172,18 @@ def test_a_model_that_was_named_is_explained_as_it_was_checked(
 def test_a_check_without_a_cache_keeps_no_run(project: Path) -> None:
     run("check", "model.py", "--observation", "seen.json", "--no-cache")
     assert not (project / ".tcready_cache").exists()
-    assert explaining.kept(project) is None
+    assert explaining.stored_report(project) is None
     run("check", "model.py", "--no-run")
-    assert explaining.kept(project) is None, "what the source says is soon read again"
+    assert explaining.stored_report(project) is None, "what the source says is soon read again"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xfe", b"x" * 64 + b"\n{}"])
 def test_a_run_whose_report_was_damaged_counts_as_none(project: Path, damage: bytes) -> None:
     run("check", "model.py", "--observation", "seen.json")
-    assert explaining.kept(project) is not None
+    assert explaining.stored_report(project) is not None
     for file in (project / ".tcready_cache").glob("*.json"):
         file.write_bytes(damage)
-    assert explaining.kept(project) is None
+    assert explaining.stored_report(project) is None
 
 
 @pytest.mark.parametrize(

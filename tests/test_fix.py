@@ -17,14 +17,14 @@ from typing import Any
 import jsonschema
 import pytest
 from tcready import api
-from tcready.applying import Changed, changed_by, patched, write
+from tcready.applying import Changed, apply_patch, changed_by, write
 from tcready.refactor.changed import LineMap, changed
 from tcready.schema.edit import Edit
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, Span, Trial
 from tcready.schema.words import TcreadyError
 from tcready.static import source
-from tcready.trying import Candidate, Files, next_ones, what_of
+from tcready.trying import Candidate, Files, identity_of, next_ones
 
 SCHEMA = json.loads(
     (Path(__file__).resolve().parent.parent / "docs" / "schema" / "fixes.schema.json").read_text("utf-8")
@@ -310,7 +310,7 @@ def test_a_hunk_whose_counts_do_not_fit_is_named(header: str, body: str, words: 
 @pytest.mark.parametrize("tail", ["", "\n", "\n\n"])
 def test_counts_that_fit_are_not_blamed(tail: str, project: Path) -> None:
     with pytest.raises(TcreadyError, match="does not apply") as raised:
-        patched(
+        apply_patch(
             f"--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n{HUNK}{tail}",
             "p.diff",
             lambda name: project / name,
@@ -324,7 +324,7 @@ def test_line_ends_that_do_not_fit_are_named(project: Path) -> None:
 
     def refused(text: str) -> str:
         with pytest.raises(TcreadyError, match=r"does not apply: patch failed: model.py:1") as raised:
-            patched(text, "p", lambda name: project / name)
+            apply_patch(text, "p", lambda name: project / name)
         return str(raised.value)
 
     assert "the lines of model.py end in LF, those of the patch in CRLF" in refused(
@@ -333,7 +333,7 @@ def test_line_ends_that_do_not_fit_are_named(project: Path) -> None:
     assert " end in " not in refused(diff.replace("-import", "-not"))
     (project / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
     assert "the lines of model.py end in CRLF, those of the patch in LF" in refused(diff)
-    (found,) = patched(diff.replace("\n", "\r\n"), "p", lambda name: project / name)
+    (found,) = apply_patch(diff.replace("\n", "\r\n"), "p", lambda name: project / name)
     assert found.after.startswith("import torch as th\r\n")
 
 
@@ -344,7 +344,7 @@ def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> Non
         "--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n-import torch\n+import torch as th\n from torch import nn\n \n"
         "--- a/sub dir/b.py\t\n+++ b/sub dir/b.py\t\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
     )
-    found = patched(diff, "p", lambda name: project / name)
+    found = apply_patch(diff, "p", lambda name: project / name)
     assert [(each.shown, each.after.splitlines()[0]) for each in found] == [
         ("model.py", "import torch as th"),
         ("sub dir/b.py", "x = 2"),
@@ -363,7 +363,7 @@ def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
     assert [span.line for span in found.tests] == [2]
     assert sorted({span.line for span in found.written}) == [3, 6, 7]
     assert {span.line for span in found.compiled} == {3, 6, 7}
-    assert found.asked == ()
+    assert found.conditions == ()
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_what_decides_is_watched_operand_by_operand(name: str) -> None:
         return [lines[span.line - 1][span.column - 1 : span.end_column - 1] for span in spans]
 
     assert written(found.tests, texts[0]) == gone
-    assert written(found.asked, texts[1]) == asked
+    assert written(found.conditions, texts[1]) == asked
 
 
 @pytest.mark.parametrize(
@@ -704,9 +704,9 @@ def test_what_is_tried_next_for_each_break() -> None:
     assert next_ones(every, set()) == [edit, setting], (
         "no edit beside a setting before settings alone were tried"
     )
-    tried = {what_of(each.change) for each in (edit, setting)}
+    tried = {identity_of(each.change) for each in (edit, setting)}
     assert next_ones(every, tried) == [second, with_setting, elsewhere]
-    tried.add(what_of(with_setting.change))
+    tried.add(identity_of(with_setting.change))
     assert elsewhere in next_ones(every, tried), "the same text elsewhere is another change"
     assert next_ones([candidate(1, "", "s"), edit], set()) == [edit], "the edit was not tried yet"
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from commands import run
 from tcready import init
-from tcready.project import parsed
+from tcready.project import parse_project
 from tcready.schema.words import TcreadyError
 
 BREAKS = """\
@@ -46,7 +46,9 @@ def test_both_files_are_made_and_a_second_time_nothing_is_done(
     assert list(project.iterdir()) == [], "shown and not written"
     assert run("init", "--yes", "--diff") == 2
     assert run("init", "--yes") == 0
-    assert parsed((project / "pyproject.toml").read_bytes()) == {"tool": {"tcready": {"fail-on": "warning"}}}
+    assert parse_project((project / "pyproject.toml").read_bytes()) == {
+        "tool": {"tcready": {"fail-on": "warning"}}
+    }
     (entry,) = yaml.safe_load((project / ".pre-commit-config.yaml").read_bytes())["repos"]
     assert entry["hooks"][0]["entry"].startswith("tcready check --no-run")
     before = {path.name: path.read_bytes() for path in project.iterdir()}
@@ -76,9 +78,9 @@ def test_toml_keeps_what_was_there(project: Path, text: bytes) -> None:
     assert now.startswith(text)
     assert (b"\r\n" in now) == (b"\r\n" in text)
     assert b"\r\n" not in text or now.count(b"\n") == now.count(b"\r\n")
-    said = parsed(now)
+    said = parse_project(now)
     assert said["tool"].pop("tcready") == {"fail-on": "warning"}
-    was = parsed(text)
+    was = parse_project(text)
     assert said == {"tool": {}, **was}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tcready.applying import Changed
 from tcready.edits import between
-from tcready.joining import OVERLAPS, Done, Fixed, joined
+from tcready.joining import OVERLAPS, Done, Fixed, join_results
 from tcready.options import RunOptions
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, FixResult
@@ -46,7 +46,7 @@ class Asked:
 
 def test_the_same_change_of_two_targets_is_one_and_not_tried_again() -> None:
     asked = Asked()
-    found = joined([done("A", "a = 1", "a = 9"), done("B", "a = 1", "a = 9")], (), asked)
+    found = join_results([done("A", "a = 1", "a = 9"), done("B", "a = 1", "a = 9")], (), asked)
     assert asked.calls == []
     assert [(change.how, change.targets) for change in found.result.changes] == [
         ("a = 1 is a = 9", ("A", "B"))
@@ -59,7 +59,7 @@ def test_the_same_change_of_two_targets_is_one_and_not_tried_again() -> None:
 def test_changes_of_one_file_are_tried_together_in_every_target() -> None:
     asked = Asked()
     every = [done("A", "a = 1", "a = 9"), done("B", "d = 4", "d = 9"), done("C", "", "")]
-    found = joined(every, (), asked)
+    found = join_results(every, (), asked)
     assert asked.calls == [("A", True), ("B", True), ("C", True)]
     assert found.files[0].after == "a = 9\nb = 2\nc = 3\nd = 9\n"
     assert found.result.refused == ()
@@ -67,7 +67,7 @@ def test_changes_of_one_file_are_tried_together_in_every_target() -> None:
 
 def test_what_does_not_hold_in_another_target_is_left_out_whole() -> None:
     every = [done("A", "a = 1", "a = 9"), done("B", "d = 4", "d = 9"), done("C", "", "")]
-    found = joined(every, (), Asked({"C": "a = 9"}))
+    found = join_results(every, (), Asked({"C": "a = 9"}))
     assert found.files[0].after == "a = 1\nb = 2\nc = 3\nd = 9\n"
     assert [change.targets for change in found.result.changes] == [("B",)]
     (left,) = found.result.refused
@@ -76,17 +76,17 @@ def test_what_does_not_hold_in_another_target_is_left_out_whole() -> None:
 
 
 def test_of_two_changes_of_one_line_the_first_stands() -> None:
-    found = joined([done("A", "a = 1", "a = 8"), done("B", "a = 1", "a = 9")], (), Asked())
+    found = join_results([done("A", "a = 1", "a = 8"), done("B", "a = 1", "a = 9")], (), Asked())
     assert found.files[0].after.startswith("a = 8\n")
     assert [(change.targets, change.reason) for change in found.result.refused] == [(("B",), OVERLAPS)]
 
 
 def test_a_target_that_cannot_be_run_is_told_beside_the_others() -> None:
-    found = joined([done("A", "a = 1", "a = 9")], [("gone.py", "gone.py: no such file")], Asked())
+    found = join_results([done("A", "a = 1", "a = 9")], [("gone.py", "gone.py: no such file")], Asked())
     assert found.result.failure == "gone.py: no such file"
     assert len(found.result.changes) == 1
     assert [(each.target, each.breaks_after) for each in found.result.targets] == [
         ("gone.py", None),
         ("A", 1),
     ]
-    assert joined([], [("gone.py", "no")], Asked()).result.breaks_before is None
+    assert join_results([], [("gone.py", "no")], Asked()).result.breaks_before is None

@@ -24,7 +24,7 @@ PROJECT = Path(__file__).parents[1]
 
 
 def target(name: str, root: Path, **options: Any) -> str:
-    (found,) = library.named((name,), RunOptions(**options), root)
+    (found,) = library.find_models((name,), RunOptions(**options), root)
     return found.target
 
 
@@ -77,12 +77,12 @@ def libraries(tmp_path: Path) -> Path:
 def test_a_glob_of_names_stands_for_the_models_that_match(
     names: str, stand_for: tuple[str, ...] | None, libraries: Path
 ) -> None:
-    assert library.matching(names, libraries) == stand_for
+    assert library.match_models(names, libraries) == stand_for
 
 
 def test_a_glob_that_nothing_matches_is_an_error(libraries: Path) -> None:
     with pytest.raises(TcreadyError, match=re.escape("timm:vit*: no model of timm matches")):
-        library.matching("timm:vit*", libraries)
+        library.match_models("timm:vit*", libraries)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_other_libraries_are_searched(name: str, stands_for: str, libraries: Pat
     ],
 )
 def test_what_an_expression_calls_is_found(expression: str, stands_for: str, libraries: Path) -> None:
-    (found,) = library.named((), RunOptions(model=expression), libraries)
+    (found,) = library.find_models((), RunOptions(model=expression), libraries)
     assert found.target == stands_for
     assert found.read == (expression != stands_for)
 
@@ -126,7 +126,7 @@ def test_what_an_expression_calls_is_found(expression: str, stands_for: str, lib
 )
 def test_what_is_wrong_is_one_line(name: str, options: dict[str, Any], message: str, libraries: Path) -> None:
     with pytest.raises(TcreadyError, match=message.replace("?", r"\?")):
-        library.named((name,), RunOptions(**options), libraries)
+        library.find_models((name,), RunOptions(**options), libraries)
 
 
 def test_a_library_that_is_not_installed_says_what_to_install(
@@ -134,7 +134,7 @@ def test_a_library_that_is_not_installed_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("sys.path", [])
     with pytest.raises(TcreadyError, match=r"python -m pip install timm \(with --no-deps"):
-        library.named(("timm:resnet18",), RunOptions(), tmp_path)
+        library.find_models(("timm:resnet18",), RunOptions(), tmp_path)
 
 
 def kept_configuration(home: Path, **fields: Any) -> None:
@@ -299,7 +299,7 @@ class LitModel(LightningModule):
 
 
 def lightning_named(text: str, root: Path, mode: Any = "infer", **options: Any) -> str:
-    (found,) = library.named((text,), RunOptions(**options), root, mode)
+    (found,) = library.find_models((text,), RunOptions(**options), root, mode)
     return found.target
 
 
@@ -313,11 +313,11 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
     with pytest.raises(TcreadyError, match="--tiny goes with a model of a library"):
         lightning_named(text, tmp_path, tiny=True)
     with pytest.raises(TcreadyError, match=r"name lit.py::LitModel, with --inputs"):
-        library.refuse_names((text,), tmp_path)
+        library.reject_library_models((text,), tmp_path)
     with pytest.raises(
         TcreadyError, match=rf"name {BERT} to be shown them; .* \(FILE::function\), with --inputs"
     ):
-        library.refuse_names(("hf:bert",), tmp_path)
+        library.reject_library_models(("hf:bert",), tmp_path)
 
 
 @pytest.mark.dynamo

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tcready.api import check, render
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 
 pytestmark = pytest.mark.dynamo
 
@@ -74,7 +74,7 @@ def test_a_break_in_a_loop_or_a_try_is_one_error(
     assert (confirmed.line, confirmed.status, confirmed.level) == (line, "confirmed", "error")
     assert tuple(found.status for found in rest) == others
     (target,) = report.targets
-    assert Troubles.of(target.observation).words() == [counted]
+    assert CaptureFailures.of(target.observation).words() == [counted]
     assert target.verdict_reason.startswith(f"{counted}; ")
     capture = next(stage for stage in target.stages if stage.stage == "capture")
     assert capture.detail.endswith(f", {counted}")
@@ -108,6 +108,6 @@ def test_a_frame_belongs_to_the_break_whose_record_says_so(tmp_path: Path) -> No
     (target,) = check("net.py", root=tmp_path, cache=False).targets
     owners = {
         item.first.symbol: {frame.symbol for frame in item.skipped}
-        for item in Troubles.of(target.observation).breaks
+        for item in CaptureFailures.of(target.observation).breaks
     }
     assert owners == {"deeper": {"deeper"}, "Net.forward": {"Net.forward"}}

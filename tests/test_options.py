@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 from tcready import api
-from tcready.cli import ASKED, CommandOptions, app
+from tcready.cli import CHECK_OPTIONS, CommandOptions, app
 from tcready.dynamic.by_hand import _parser
 from tcready.options import (
     BenchOptions,
@@ -39,8 +39,8 @@ from tcready.resolve import (
 from tcready.schema import codec
 from tcready.schema.words import TcreadyError
 
-FIELDS = [(value, field) for value in ASKED for field in dataclasses.fields(value)]
-DECLARED = declared(*ASKED)
+FIELDS = [(value, field) for value in CHECK_OPTIONS for field in dataclasses.fields(value)]
+DECLARED = declared(*CHECK_OPTIONS)
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "pages"
 
 
@@ -95,7 +95,7 @@ def test_flags_are_named_once_and_what_a_table_says_decides_a_run() -> None:
 
 @pytest.mark.parametrize("each", DECLARED, ids=lambda each: each.name)
 def test_the_kind_of_an_option_is_that_of_its_field(each: Declared) -> None:
-    owner = next(value for value in ASKED if each in declared(value))
+    owner = next(value for value in CHECK_OPTIONS if each in declared(value))
     hint = typing.get_type_hints(owner, localns=codec.all_names())[each.field]
     kinds: dict[str, Any] = {
         "flag": bool,
@@ -175,7 +175,7 @@ def test_defaults_of_the_command_are_not_those_of_a_call(tmp_path: Path) -> None
 
 def test_what_is_shown_names_every_flag(tmp_path: Path) -> None:
     settings = resolve({"launcher": ("srun", "-n 1")}, root=tmp_path, more=(CommandOptions,))
-    rows = [line.split() for line in shown(settings, ASKED).splitlines()]
+    rows = [line.split() for line in shown(settings, CHECK_OPTIONS).splitlines()]
     assert [row[0] for row in rows] == [each.name for each in DECLARED if each.option.flag]
     assert next(" ".join(row[1:]) for row in rows if row[0] == "launcher") == "\"srun '-n 1'\" command line"
 

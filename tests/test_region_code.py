@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tcready.merge.regions import predicted
+from tcready.merge.regions import predict_regions
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import Region
 from tcready.schema.run import SkippedFrame
@@ -63,7 +63,7 @@ def regions_of(model: Any) -> tuple[Region, ...]:
         shares.append(ModuleShare(name, type(module).__name__, 10, 10, **own))
     line = Around.forward.__code__.co_firstlineno
     lost = (SkippedFrame("m.py", line, "Around.forward", "why", benign=False),)
-    return predicted(shares, (), (), skipped=lost if isinstance(model, Around) else ())
+    return predict_regions(shares, (), (), skipped=lost if isinstance(model, Around) else ())
 
 
 def graphs(model: Any, code: str) -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tcready.merge.regions import dominator, predicted
+from tcready.merge.regions import dominator, predict_regions
 from tcready.placing import accessor, with_option
 from tcready.schema.frame import Frame
 from tcready.schema.observation import ModuleShare
@@ -83,21 +83,21 @@ def test_the_dominator_is_what_no_way_to_a_break_leads_round(
 
 
 def test_without_a_break_the_whole_model_is_one_region() -> None:
-    found = predicted(transformer(), (), ())
+    found = predict_regions(transformer(), (), ())
     assert named(found) == [("", 1)]
     assert (found[0].code, found[0].ops_share, found[0].ops_captured_share) == ("model.compile()", 1.0, 1.0)
 
 
 def test_a_break_belongs_to_the_innermost_module_and_its_ancestors_contain_it() -> None:
-    assert named(predicted(transformer(), (), (), sites=(ROOT_BREAK,))) == [("encoder", 1)]
-    found = predicted(transformer(), (), (), sites=(ATTENTION_BREAK,))
+    assert named(predict_regions(transformer(), (), (), sites=(ROOT_BREAK,))) == [("encoder", 1)]
+    found = predict_regions(transformer(), (), (), sites=(ATTENTION_BREAK,))
     assert named(found) == [("encoder.layer.*.mlp", 3)]
     assert found[0].ops_share == pytest.approx(0.3)
     assert found[0].code == "for module in model.encoder.layer:\n    module.mlp.compile()"
 
 
 def test_equal_members_of_a_list_are_one_region_with_a_loop() -> None:
-    found = predicted(
+    found = predict_regions(
         transformer(4), (), (), sites=(site(("m.py", 11, "f.forward"), ("m.py", 31, "Encoder.forward")),)
     )
     assert named(found) == [("encoder.layer.*", 4)]
@@ -105,7 +105,9 @@ def test_equal_members_of_a_list_are_one_region_with_a_loop() -> None:
 
 
 def test_a_break_in_a_helper_of_no_module_is_the_roots() -> None:
-    assert named(predicted(transformer(), (), (), sites=(site(("m.py", 95, "helper")),))) == [("encoder", 1)]
+    assert named(predict_regions(transformer(), (), (), sites=(site(("m.py", 95, "helper")),))) == [
+        ("encoder", 1)
+    ]
 
 
 def test_one_class_in_two_places_breaks_only_where_the_stack_went() -> None:
@@ -117,15 +119,15 @@ def test_one_class_in_two_places_breaks_only_where_the_stack_went() -> None:
         share("right.block", "Block", 5, 40),
     )
     stack = (("m.py", 11, "Net.forward"), ("m.py", 21, "Left.forward"), ("m.py", 41, "Block.forward"))
-    assert named(predicted(modules, (), (), sites=(site(*stack),))) == [("right", 1)]
+    assert named(predict_regions(modules, (), (), sites=(site(*stack),))) == [("right", 1)]
 
 
 def test_the_end_of_a_forward_keeps_code_below_it_apart() -> None:
     below = site(("m.py", 12, "Net.forward"), ("m.py", 45, "Unregistered.forward"))
     modules = (share("", "Net", 20, 10), share("part", "Part", 18, 30))
-    assert named(predicted(modules, (), (), sites=(below,))) == []
+    assert named(predict_regions(modules, (), (), sites=(below,))) == []
     ends = {("m.py", 10): 20, ("m.py", 30): 40}
-    assert named(predicted(modules, (), (), sites=(below,), code_ends=ends)) == [("part", 1)]
+    assert named(predict_regions(modules, (), (), sites=(below,), code_ends=ends)) == [("part", 1)]
 
 
 def test_members_unlike_the_others_are_regions_of_their_own() -> None:
@@ -136,7 +138,7 @@ def test_members_unlike_the_others_are_regions_of_their_own() -> None:
         share("blocks.1.down", "Down", 4, 30),
         share("blocks.4", "Last", 20, 40),
     )
-    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    found = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
     assert sorted(named(found)) == [("blocks.1", 1), ("blocks.4", 1), ("blocks.{0,2,3}", 3)]
     codes = {region.name: region.code for region in found}
     assert codes["blocks.1"] == "model.blocks[1].compile()"
@@ -150,9 +152,9 @@ def test_a_list_is_never_a_region_since_it_has_no_forward() -> None:
         share("heads", "ModuleDict", None),
         share("heads.a-b", "Head", 9, 20),
     )
-    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    found = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
     assert [(r.name, r.code) for r in found] == [("heads.a-b", 'model.heads["a-b"].compile()')]
-    assert named(predicted((share("", "ModuleList", 9), *modules[1:]), (), ())) == [("heads.a-b", 1)]
+    assert named(predict_regions((share("", "ModuleList", 9), *modules[1:]), (), ())) == [("heads.a-b", 1)]
 
 
 def test_small_regions_and_bare_modules_of_torch_are_left_out_where_there_is_more() -> None:
@@ -164,9 +166,9 @@ def test_small_regions_and_bare_modules_of_torch_are_left_out_where_there_is_mor
         share("seq", "Sequential", 100),
         share("seq.0", "Linear", 50),
     )
-    assert named(predicted(modules, (), (), sites=(ROOT_BREAK,))) == [("big", 1), ("seq", 1)]
+    assert named(predict_regions(modules, (), (), sites=(ROOT_BREAK,))) == [("big", 1), ("seq", 1)]
     bare = (share("", "Net", 10, 10), share("fc", "Linear", 4), share("act", "ReLU", 6))
-    assert named(predicted(bare, (), (), sites=(ROOT_BREAK,))) == [("act", 1), ("fc", 1)]
+    assert named(predict_regions(bare, (), (), sites=(ROOT_BREAK,))) == [("act", 1), ("fc", 1)]
 
 
 def test_few_operations_that_hold_much_of_the_time_are_a_region() -> None:
@@ -176,7 +178,7 @@ def test_few_operations_that_hold_much_of_the_time_are_a_region() -> None:
         share("heavy", "Heavy", 4, 30, seconds=0.65),
         share("tiny", "Tiny", 4, 40, seconds=0.001),
     )
-    assert named(predicted(modules, (), (), sites=(ROOT_BREAK,))) == [("heavy", 1), ("many", 1)]
+    assert named(predict_regions(modules, (), (), sites=(ROOT_BREAK,))) == [("heavy", 1), ("many", 1)]
 
 
 def test_shares_are_measured_over_all_instances() -> None:
@@ -186,7 +188,7 @@ def test_shares_are_measured_over_all_instances() -> None:
         ModuleShare("layers.0", "Layer", 30, 30, seconds=0.5, path="m.py", line=20),
         ModuleShare("layers.1", "Layer", 30, 0, seconds=0.5, path="m.py", line=20),
     )
-    (found,) = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    (found,) = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
     assert (found.name, found.ops_share, found.time_share, found.ops_captured_share) == (
         "layers.*",
         0.6,
@@ -201,10 +203,10 @@ def test_a_lost_frame_and_a_steady_recompile_count_and_benign_ones_do_not() -> N
     helper = SkippedFrame("m.py", 80, "Attention.split", "loop", benign=False)
     steady = Recompile("m.py", 70, "Attention.forward", (), identical_call=True)
     for event in ({"skipped": (lost,)}, {"skipped": (helper,)}, {"recompiles": (steady,)}):
-        assert named(predicted(transformer(), (), (), **event)) == [("encoder.layer.*.mlp", 3)]
+        assert named(predict_regions(transformer(), (), (), **event)) == [("encoder.layer.*.mlp", 3)]
     benign = SkippedFrame("m.py", 70, "Attention.forward", "no tensors", benign=True)
     other = Recompile("m.py", 70, "Attention.forward", ())
-    assert named(predicted(transformer(), (), (), skipped=(benign,), recompiles=(other,))) == [("", 1)]
+    assert named(predict_regions(transformer(), (), (), skipped=(benign,), recompiles=(other,))) == [("", 1)]
 
 
 def static(name: str, kind: str, *breaks: str, line: int | None = 1, **more: Any) -> StaticModule:
@@ -213,14 +215,16 @@ def static(name: str, kind: str, *breaks: str, line: int | None = 1, **more: Any
 
 def test_static_breaks_reach_real_modules_by_name_pattern_or_by_code() -> None:
     by_name = (static("encoder.layer.*.attn", "Attention", "f1", line=None),)
-    assert named(predicted(transformer(), by_name, {"f1"})) == [("encoder.layer.*.mlp", 3)]
-    assert named(predicted(transformer(), by_name, {"other"})) == [("", 1)]
+    assert named(predict_regions(transformer(), by_name, {"f1"})) == [("encoder.layer.*.mlp", 3)]
+    assert named(predict_regions(transformer(), by_name, {"other"})) == [("", 1)]
     by_code = {("m.py", 70): ("f1",)}
-    assert named(predicted(transformer(), (), {"f1"}, breaks_by_code=by_code)) == [("encoder.layer.*.mlp", 3)]
+    assert named(predict_regions(transformer(), (), {"f1"}, breaks_by_code=by_code)) == [
+        ("encoder.layer.*.mlp", 3)
+    ]
     another_class = (static("encoder.layer.*.attn", "FlashAttention", "f1", line=None),)
-    assert named(predicted(transformer(), another_class, {"f1"})) == [("", 1)]
+    assert named(predict_regions(transformer(), another_class, {"f1"})) == [("", 1)]
     deeper = (static("encoder.*", "Layer", "f1"),)
-    assert named(predicted(transformer(), deeper, {"f1"})) == [("", 1)]
+    assert named(predict_regions(transformer(), deeper, {"f1"})) == [("", 1)]
 
 
 STATIC = (
@@ -236,8 +240,8 @@ STATIC = (
 
 
 def test_from_the_source_alone_a_list_counts_once_and_bare_torch_is_left_out() -> None:
-    assert named(predicted((), STATIC, ())) == [("", 1)]
-    (found,) = predicted((), STATIC, {"f1"})
+    assert named(predict_regions((), STATIC, ())) == [("", 1)]
+    (found,) = predict_regions((), STATIC, {"f1"})
     assert (found.name, found.instances, found.ops_share) == ("encoder.layer.*.mlp", 0, None)
     assert found.code == "for module in model.encoder.layer:\n    module.mlp.compile()"
     assert found.reason == (
@@ -252,7 +256,7 @@ def test_from_the_source_a_module_that_calls_the_unknown_is_in_no_region() -> No
         static("body.neck", "Neck", line=40),
         static("head", "Head", line=50),
     )
-    assert named(predicted((), modules, ())) == [("body.neck", 1), ("head", 1)]
+    assert named(predict_regions((), modules, ())) == [("body.neck", 1), ("head", 1)]
 
 
 def test_from_the_source_no_code_is_told_over_what_may_not_be_there() -> None:
@@ -262,13 +266,13 @@ def test_from_the_source_no_code_is_told_over_what_may_not_be_there() -> None:
         static("neck.inner", "Block", line=45, sure=False),
         static("head", "Head", line=50),
     )
-    assert named(predicted((), modules, {"f1"})) == [("head", 1)]
+    assert named(predict_regions((), modules, {"f1"})) == [("head", 1)]
 
 
 def test_from_the_source_bare_torch_is_named_where_there_is_nothing_else() -> None:
     modules = (static("", "Net", "f1"), static("fc", "Linear", line=None))
-    assert named(predicted((), modules, {"f1"})) == [("fc", 1)]
-    assert predicted((), (), ()) == ()
+    assert named(predict_regions((), modules, {"f1"})) == [("fc", 1)]
+    assert predict_regions((), (), ()) == ()
 
 
 class Fake:
@@ -364,7 +368,7 @@ MIXED = (
 
 def test_in_a_list_of_several_classes_only_those_that_do_not_break_are_compiled() -> None:
     lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20, 40))
-    (found,) = predicted(MIXED, (), (), skipped=lost)
+    (found,) = predict_regions(MIXED, (), (), skipped=lost)
     good = [module.name for module in MIXED if module.type == "Good"]
     assert compiled_by(found, MIXED) == good
     assert [module.name for module in MIXED if covers(found.name, module.name)] == good
@@ -374,7 +378,7 @@ def test_in_a_list_of_several_classes_only_those_that_do_not_break_are_compiled(
 
 def test_several_classes_of_one_list_are_regions_of_their_own() -> None:
     lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20))
-    found = predicted(MIXED, (), (), skipped=lost)
+    found = predict_regions(MIXED, (), (), skipped=lost)
     assert [(region.instances, compiled_by(region, MIXED)) for region in found] == [
         (len(names), names)
         for kind in ("Good", "Bad")
@@ -390,7 +394,7 @@ def test_equal_places_in_equal_stages_are_named_by_their_positions() -> None:
         for m in modules
     )
     lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20, 40))
-    (found,) = predicted(even, (), (), skipped=lost)
+    (found,) = predict_regions(even, (), (), skipped=lost)
     assert (found.name, found.instances) == ("stages.*.blocks.0", 2)
     assert compiled_by(found, even) == ["stages.0.blocks.0", "stages.1.blocks.0"]
 
@@ -403,7 +407,7 @@ def test_a_loop_is_not_written_over_members_that_lack_the_part() -> None:
         *(share(f"layers.{at}.mlp", "MLP", 15, 30) for at in (0, 2)),
     )
     lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20))
-    (found,) = predicted(modules, (), (), skipped=lost)
+    (found,) = predict_regions(modules, (), (), skipped=lost)
     assert compiled_by(found, modules) == ["layers.0.mlp", "layers.2.mlp"]
 
 
@@ -413,7 +417,7 @@ def test_classes_of_one_name_whose_code_differs_are_told_apart() -> None:
         share("layers", "ModuleList", None),
         *(share(f"layers.{at}", "Layer", 20, line) for at, line in enumerate((20, 30, 20))),
     )
-    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    found = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
     assert named(found) == [("layers.{0,2}", 2), ("layers.1", 1)]
 
 
@@ -426,7 +430,7 @@ def test_from_the_source_a_place_in_every_member_of_a_list_is_reached_by_a_loop(
         static("stages.*.blocks.0", "Good"),
         static("stages.*.blocks.1", "Bad", "f1"),
     )
-    (found,) = predicted((), modules, {"f1"})
+    (found,) = predict_regions((), modules, {"f1"})
     assert found.code == "for module in model.stages:\n    module.blocks[0].compile()"
 
 
@@ -434,7 +438,7 @@ def test_from_the_source_a_place_in_every_member_of_a_list_is_reached_by_a_loop(
 def test_the_code_of_every_region_compiles_just_its_instances(broken: set[int]) -> None:
     """The region's code is executed on a stand-in tree: names that are digits, keywords or no identifiers."""
     lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in broken)
-    found = predicted(ODD, (), (), skipped=lost)
+    found = predict_regions(ODD, (), (), skipped=lost)
     compiled = []
     for region in found:
         pasted = compiled_by(region, ODD)

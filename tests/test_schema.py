@@ -15,7 +15,7 @@ from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, Tool
 from tcready.schema.run import BreakSite, Recompile, SkippedFrame
 from tcready.schema.static import Evidence
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import STAGES, TcreadyError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,8 +137,8 @@ def site(line: int, symbol: str = "Net.forward", **change: Any) -> BreakSite:
     return dataclasses.replace(base, **change)
 
 
-def troubles(**change: Any) -> Troubles:
-    return Troubles.of(observation(**change))
+def troubles(**change: Any) -> CaptureFailures:
+    return CaptureFailures.of(observation(**change))
 
 
 def test_a_frame_that_a_break_had_skipped_belongs_to_the_break() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.merge import merge
 from tcready.merge.code import Code
 from tcready.merge.run import Run
@@ -59,7 +59,7 @@ def extracted(text: str, line: int, tmp_path: Path) -> str | None:
     if not region.edits:
         assert region.diff == ""
         return None
-    changed = applied(text, region.edits)
+    changed = apply_edits(text, region.edits)
     (tmp_path / PATH).write_bytes(text.encode())
     command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
     subprocess.run(command, cwd=tmp_path, input=region.diff.encode(), check=True, capture_output=True)
@@ -202,7 +202,7 @@ def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path)
         "    x = y + x\n    print(x)\n    return x\n"
     )
     [region] = found_in(text, seen(site(11, "run"), modules=()))
-    assert applied(text, region.edits) == (
+    assert apply_edits(text, region.edits) == (
         "import torch\n\n\n@torch.compile\ndef _run_lines_7_10(x):\n    y = x * 2\n\n    # Then\n"
         "    x = y + x\n    return x\n\n\n# About run.\n@torch.no_grad()\ndef run(x):\n"
         "    x = _run_lines_7_10(x)\n    print(x)\n    return x\n"
@@ -309,7 +309,7 @@ def test_what_is_taken_out_compiles_whole_and_gives_what_eager_gives(
     assert len(taken) >= 2
     for edits in (*(region.edits for region in taken), [e for region in taken for e in region.edits]):
         outputs = []
-        for source in (text, applied(text, edits)):
+        for source in (text, apply_edits(text, edits)):
             torch._dynamo.reset()
             counters.clear()
             monkeypatch.setattr(torch, "compile", lambda function: compiled(function, backend="eager"))

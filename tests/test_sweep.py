@@ -364,7 +364,7 @@ def test_what_says_of_the_machine_holds_for_one_sweep(tmp_path: Path, task: Task
         store.begin([])
         store.claim(task, NOTHING)
         store.finish(Result("key", "1", time.time(), 0.5, passing=True))
-        assert store.kept("key") is not None
+        assert store.result("key") is not None
     with Store(tmp_path / "s", "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "mine"
@@ -473,7 +473,7 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     with pytest.raises(TcreadyError, match="empty: there is no such file, folder, glob or package"):
         api.sweep("empty", run=False, root=tmp_path, checkout=False)
     settings = resolve({}, root=tmp_path)
-    found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
+    found = targets.resolve_targets(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
 
 
@@ -581,7 +581,7 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
     settings = resolve({}, root=tmp_path)
 
     def found(*patterns: str) -> list[str]:
-        return [each.target for each in targets.wanted(patterns, settings)]
+        return [each.target for each in targets.resolve_targets(patterns, settings)]
 
     every = ["models/a.py", "models/inner/alias.py", "models/inner/b.py"]
     for pattern in (
@@ -789,11 +789,11 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
         '[targets.two]\ntarget = "net.py::Net1"\n'
     )
     settings = resolve({"timeout": 5.0}, root=tmp_path)
-    one, two = targets.wanted(["zoo.toml", "zoo.toml"], settings)
+    one, two = targets.resolve_targets(["zoo.toml", "zoo.toml"], settings)
     assert [each.table.name for each in (one, two) if each.table] == ["one", "two"]
     (planned,) = targets.runs(one, None, settings)
-    said = course.listed(settings.with_table(planned.table), one)
-    assert plan.asked(planned.target, None, said) == (
+    said = course.with_list_settings(settings.with_table(planned.table), one)
+    assert plan.command_arguments(planned.target, None, said) == (
         *("net.py::Net1", "--mode", "train", "--device", "cuda", "--timeout", "5"),
     )
     (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))

@@ -10,18 +10,18 @@ from typing import Any
 from tcready.reports.view import number, visible
 
 ROOM = 4000
-"""Characters of a whole answer, its text and its data together, unless the caller asks for more."""
+"""Default limit of a whole answer, text and data together, in characters. The caller may raise it."""
 LEAST = 1500
-"""An answer that says what was left out of it needs as much."""
+"""Minimum limit in characters, enough to say what was left out."""
 MOST = 1_000_000
 _ENVELOPE = 200
 """Characters that the protocol puts around an answer."""
 _FOR_HEADS = 240
-"""Of what is kept for notes: so much for the first lines of what there is no room for."""
+"""Number of the characters for notes that go to first lines of pieces that do not fit."""
 _HEAD = 120
 """Characters of such a line."""
 _FOR_NOTES = 600
-"""Kept free for what is said of parts that were left out."""
+"""Characters reserved for notes about parts that were left out."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +31,34 @@ class Piece:
     text: str
     """A line, or a few."""
     data: Any = None
-    """What it is in JSON; None in a section whose data nobody reads."""
+    """The piece in JSON; None in a section without data."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Pieces of one kind, told in their order as far as there is room."""
+    """Pieces of one kind, included in their order as far as there is room."""
 
     name: str
     """The key of its data; empty for text alone."""
     noun: str
-    """What one piece is called: `finding`."""
+    """The noun for one piece: `finding`."""
     pieces: tuple[Piece, ...]
     single: bool = False
-    """Whether it is one thing, such as a patch, and its data no list."""
+    """The section is one thing, such as a patch, and its data is not a list."""
     skipped: int | None = None
-    """Pieces that the caller asked to pass by; None if the tool passes none by."""
+    """The number of pieces that the caller skipped; None if the tool does not support that."""
     exact: bool = False
-    """Whether every character counts, as in a patch."""
+    """Every character counts, as in a patch."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool answers: some lines and fields that are always told, and sections that are told as far as they fit."""
+    """The answer of a tool: lines and fields that are always included, and sections that are included as far as they
+    fit."""
 
     head: str
     data: Mapping[str, Any] | None = field(default_factory=dict)
-    """None: the answer is text alone."""
+    """None: the answer has text only."""
     sections: tuple[Section, ...] = ()
 
 
@@ -69,31 +70,33 @@ class Fitted:
     data: dict[str, Any] | None
 
 
-def fitted(answer: Answer, room: int) -> Fitted:
-    """The answer within `room` characters, as JSON has them; what was left out is said, and how to get it.
+def fit_answer(answer: Answer, room: int) -> Fitted:
+    """Return the answer within `room` characters (of JSON), with notes on what was left out and how to get it.
 
-    Sections are filled in their order. One whose next piece does not fit ends there, and the ones behind it get the rest.
-    Of a section that has room for no piece the first lines of some are told, as text alone.
+    Sections are filled in their order. A section ends at its first piece that does not fit, and later sections get the
+    rest. A section without room for any piece shows the first lines of some pieces, in the text only.
     """
-    asked = [
+    requested = [
         replace(each, pieces=tuple(_clean(piece, each.exact) for piece in each.pieces))
         for each in answer.sections
         if each.pieces
     ]
     head = _printable(answer.head, exact=False)
-    data = None if answer.data is None else _cleaned(answer.data, exact=False)
+    data = None if answer.data is None else _printable_values(answer.data, exact=False)
     free = room - _ENVELOPE - _size(head) - _size(data)
     if data is not None:
-        free -= sum(_size(section.name) + len(": [], ") for section in asked)
-    costs = [[_cost(piece, data is not None) for piece in section.pieces] for section in asked]
+        free -= sum(_size(section.name) + len(": [], ") for section in requested)
+    costs = [[_cost(piece, data is not None) for piece in section.pieces] for section in requested]
     lacking = sum(map(sum, costs)) - free
-    kept = [len(each) for each in costs] if lacking <= 0 else list(_kept(costs, free - _FOR_NOTES))
+    counts = (
+        [len(each) for each in costs] if lacking <= 0 else list(_pieces_that_fit(costs, free - _FOR_NOTES))
+    )
     lines = [head] if head else []
     notes: list[str] = []
     left: dict[str, int] = {}
-    used = sum(sum(cost[:count]) for cost, count in zip(costs, kept, strict=True))
+    used = sum(sum(cost[:count]) for cost, count in zip(costs, counts, strict=True))
     for_heads = max(free - _FOR_NOTES - used, 0) + _FOR_HEADS
-    for section, count in zip(asked, kept, strict=True):
+    for section, count in zip(requested, counts, strict=True):
         shown = section.pieces[:count]
         lines += [piece.text for piece in shown]
         if not count and not section.exact:
@@ -119,8 +122,8 @@ def fitted(answer: Answer, room: int) -> Fitted:
     return Fitted(text, data)
 
 
-def _kept(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
-    """How many pieces of each section there is room for."""
+def _pieces_that_fit(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
+    """Return how many pieces of each section fit."""
     for section in costs:
         count = 0
         for cost in section:
@@ -137,7 +140,7 @@ def _first_line(piece: Piece) -> str:
 
 
 def _note(section: Section, count: int) -> str:
-    """What is left out of a section of which `count` pieces are told."""
+    """Return a note on what is left out of a section that shows `count` pieces."""
     if section.single:
         return f"the {section.noun} ({sum(len(piece.text) for piece in section.pieces)} characters)"
     paging = "" if section.skipped is None else f" (skip={section.skipped + max(count, 1)} goes on)"
@@ -149,25 +152,25 @@ def _cost(piece: Piece, has_data: bool) -> int:
 
 
 def _size(value: Any) -> int:
-    """Characters as JSON, without what stands for nothing."""
+    """Return the number of characters in JSON without empty values."""
     return len(json.dumps(value, ensure_ascii=False)) if value not in (None, "") else 0
 
 
 def _clean(piece: Piece, exact: bool) -> Piece:
-    return Piece(_printable(piece.text, exact), _cleaned(piece.data, exact))
+    return Piece(_printable(piece.text, exact), _printable_values(piece.data, exact))
 
 
-def _cleaned(value: Any, exact: bool) -> Any:
-    """The same with every text printable."""
+def _printable_values(value: Any, exact: bool) -> Any:
+    """Return the same value with every text made printable."""
     if isinstance(value, str):
         return _printable(value, exact)
     if isinstance(value, Mapping):
-        return {key: _cleaned(item, exact) for key, item in value.items()}
-    return [_cleaned(item, exact) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _printable_values(item, exact) for key, item in value.items()}
+    return [_printable_values(item, exact) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _printable(text: str, exact: bool) -> str:
-    """`text` with controls and what moves other characters spelled out; `exact`: with what JSON cannot hold alone."""
+    """Escape control and bidirectional characters of `text`; if `exact`, only those that JSON cannot represent."""
     if exact:
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
     return visible(text, keep="\n\t")

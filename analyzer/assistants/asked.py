@@ -1,4 +1,4 @@
-"""The arguments of each tool, with types and descriptions, as they are published and checked."""
+"""The arguments of each tool, with types and descriptions, for the client and for validation."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ Characters = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What every tool takes."""
+class Arguments:
+    """The arguments that every tool has."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -56,8 +56,8 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Asked):
-    """How a model is run."""
+class Running(Arguments):
+    """Arguments on how to run a model."""
 
     inputs: Inputs = None
     mode: OneMode = None
@@ -66,7 +66,7 @@ class Running(Asked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(Asked):
+class Check(Arguments):
     target: Target
     run: Annotated[
         bool,
@@ -93,7 +93,7 @@ class Check(Asked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleAsked(Asked):
+class RuleArguments(Arguments):
     code: Annotated[
         str | None,
         Field(
@@ -110,7 +110,7 @@ class RuleAsked(Asked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanAsked(Running):
+class PlanArguments(Running):
     target: OneTarget
     budget: Annotated[
         float | None,
@@ -123,7 +123,7 @@ class PlanAsked(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixAsked(Running):
+class FixArguments(Running):
     target: Target
     prove: Annotated[
         bool,
@@ -143,7 +143,7 @@ class FixAsked(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveAsked(Running):
+class ProveArguments(Running):
     patch: Annotated[
         str,
         Field(
@@ -161,7 +161,7 @@ class ProveAsked(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchAsked(Running):
+class BenchArguments(Running):
     target: OneTarget
     budget: Annotated[
         float,
@@ -177,24 +177,24 @@ class BenchAsked(Running):
     ] = True
 
 
-def schema_of(asked: type[Asked]) -> dict[str, Any]:
-    """The arguments as JSON Schema."""
-    found: dict[str, Any] = TypeAdapter(asked).json_schema()
+def schema_of(kind: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema of the arguments."""
+    found: dict[str, Any] = TypeAdapter(kind).json_schema()
     found.pop("title", None)
     for each in found["properties"].values():
         each.pop("title", None)
     return found
 
 
-def checked(asked: type[_T], tool: str, given: dict[str, Any]) -> _T:
-    """The arguments that a client gave. Raises TcreadyError, in one line, for what the tool does not take."""
+def parse_arguments(kind: type[_T], tool: str, given: dict[str, Any]) -> _T:
+    """Validate the arguments from a client. Raises TcreadyError, in one line, for invalid arguments."""
     try:
-        found: _T = TypeAdapter(asked).validate_python(given)
+        found: _T = TypeAdapter(kind).validate_python(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in wrong["loc"])
         if wrong["type"] == "unexpected_keyword_argument":
-            takes = ", ".join(each.name for each in fields(asked))  # type: ignore[arg-type]
+            takes = ", ".join(each.name for each in fields(kind))  # type: ignore[arg-type]
             raise TcreadyError(f"{tool} takes no argument {name}: it takes {takes}") from None
         raise TcreadyError(f"{tool}: {name}: {wrong['msg']}") from None
     return found

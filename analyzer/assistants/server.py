@@ -29,9 +29,9 @@ from mcp.types import (
 )
 from mcp.types import Tool as DescribedTool
 from tcready import api
-from tcready.assistants.answer import fitted
-from tcready.assistants.asked import Asked, checked, schema_of
-from tcready.assistants.tools import Place, Tool, offered
+from tcready.assistants.answer import fit_answer
+from tcready.assistants.asked import Arguments, parse_arguments, schema_of
+from tcready.assistants.tools import Place, Tool, available_tools
 from tcready.schema.progress import Progress
 from tcready.schema.words import TcreadyError, visible
 
@@ -43,24 +43,24 @@ INSTRUCTIONS = (
     "`check` and `fix` if asked, execute the user's code. One call is worked on at a time."
 )
 LONGEST_ERROR = 800
-"""Characters of an error."""
+"""Maximum number of characters of an error."""
 OFTEN = 1.0
-"""Seconds between two notifications of progress, at least."""
+"""Minimum number of seconds between two notifications of progress."""
 PATIENCE = 10.0
 """Seconds that a call has to end its processes after a signal."""
 STACK = 64 * 2**20
-"""Bytes of a thread's stack: reading recurses with the source, and some systems give threads half a megabyte."""
+"""Bytes of a thread's stack: reading is recursive, and on some systems threads get only half a megabyte."""
 
 
 def serve(place: Place) -> None:
-    """Answers until stdin ends. While it does, whatever else this process prints to stdout goes to stderr."""
+    """Answer until stdin ends. Meanwhile, anything else that this process prints to stdout goes to stderr."""
     gc.enable()  # the command line runs without, since it soon ends; this process stays
     threading.stack_size(STACK)
     anyio.run(_serve, place)
 
 
 async def _serve(place: Place) -> None:
-    tools = {tool.name: tool for tool in offered(place)}
+    tools = {tool.name: tool for tool in available_tools(place)}
     one_at_a_time = anyio.CapacityLimiter(1)
     ending = threading.Event()
 
@@ -74,10 +74,10 @@ async def _serve(place: Place) -> None:
         if tool is None:
             return _wrong(f"there is no tool {params.name}: there are {', '.join(tools)}")
         try:
-            asked = checked(tool.asks, tool.name, params.arguments or {})
+            arguments = parse_arguments(tool.arguments, tool.name, params.arguments or {})
         except TcreadyError as error:
             return _wrong(str(error))
-        work = functools.partial(_answer, tool, asked, place, _Telling(context.session, ending))
+        work = functools.partial(_answer, tool, arguments, place, _Telling(context.session, ending))
         # The thread ends by itself when the call is cancelled: `_Telling` raises in it.
         return await anyio.to_thread.run_sync(work, limiter=one_at_a_time)
 
@@ -97,7 +97,8 @@ async def _serve(place: Place) -> None:
 
 
 async def _end_on_signals(ending: threading.Event, one_at_a_time: anyio.CapacityLimiter) -> None:
-    """Ends the process once no call is worked on: the thread that waits for a line of stdin cannot be asked to stop."""
+    """End the process on a signal, once no call is in progress. The thread that waits for a line of stdin cannot be
+    stopped."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
             ending.set()
@@ -111,7 +112,7 @@ def _described(tool: Tool, place: Place) -> DescribedTool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=schema_of(tool.asks),
+        input_schema=schema_of(tool.arguments),
         annotations=ToolAnnotations(
             # whoever executes code cannot promise what that does
             read_only_hint=tool.name == "rule" or not place.executes,
@@ -121,10 +122,10 @@ def _described(tool: Tool, place: Place) -> DescribedTool:
     )
 
 
-def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallToolResult:
-    """In a thread of its own."""
+def _answer(tool: Tool, arguments: Arguments, place: Place, telling: _Telling) -> CallToolResult:
+    """Answer a call in a separate thread."""
     try:
-        answer = tool.answer(asked, place, telling.progress)
+        answer = tool.answer(arguments, place, telling.progress)
     except TcreadyError as error:
         return _wrong(str(error))
     except OSError as error:  # of the machine, or of a path that is none
@@ -132,19 +133,19 @@ def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallTo
     except Exception as error:
         traceback.print_exc()
         return _wrong(f"tcready failed: {type(error).__name__}: {error} (its stderr has the traceback)")
-    found = fitted(answer, asked.max_characters)
+    found = fit_answer(answer, arguments.max_characters)
     return CallToolResult(content=[TextContent(text=found.text)], structured_content=found.data)
 
 
 def _wrong(message: str) -> CallToolResult:
-    """An error as an answer: one line."""
+    """Return an error as an answer of one line."""
     line = visible(" ".join(message.split()))
     short = line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]} ..."
     return CallToolResult(content=[TextContent(text=short)], is_error=True)
 
 
 class _Telling:
-    """Tells the client how far a call is, from the thread that works on it, and ends the work of a cancelled one."""
+    """Reports the progress of a call to the client from the worker thread, and ends the work of a cancelled call."""
 
     def __init__(self, session: ServerSession, ending: threading.Event) -> None:
         self._session = session
@@ -153,7 +154,8 @@ class _Telling:
         self._last = -OFTEN
 
     def progress(self, now: Progress) -> None:
-        """Raises what the event loop raises for a call that is cancelled, and TcreadyError if the server is ending."""
+        """Report progress. Raises the event loop's exception for a cancelled call, and TcreadyError if the server is
+        ending."""
         anyio.from_thread.check_cancelled()
         if self._ending.is_set():
             raise TcreadyError("the server is ending")

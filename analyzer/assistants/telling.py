@@ -1,4 +1,4 @@
-"""Render reports, changes and rules for an assistant: verdicts, what to do first, lines with stable IDs. Pure."""
+"""Render reports, changes and rules for an assistant: verdicts, next steps, and lines with stable IDs. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.reports.bench_view import IN_SHORT, answer, case_title, facts, table
-from tcready.reports.first import of_the_source, steps, verdict_words
+from tcready.reports.first import steps, steps_for_source, verdict_words
 from tcready.reports.fixes import CALL, SET, settings_code
 from tcready.reports.places import by_cell
 from tcready.reports.trace_view import mode_words
@@ -15,10 +15,10 @@ from tcready.reports.view import (
     PLACEMENT_COLUMNS,
     VERDICT_WORD,
     code_of,
+    findings_to_list,
     first_line,
     keys_sentence,
     level_counts,
-    listed,
     named_target,
     narrowed_sentence,
     number,
@@ -28,7 +28,7 @@ from tcready.reports.view import (
     proof_words,
     region_word,
     share_words,
-    shortened,
+    shorten,
     verdict_sentence,
 )
 from tcready.schema.bench import ArmBench, Bench, Figure
@@ -40,17 +40,17 @@ from tcready.schema.static import Finding
 from tcready.schema.words import LEVELS, TcreadyError
 
 MANY_TARGETS = 4
-"""With more targets that nobody ran their verdicts, which say no more than that, are left out."""
+"""With more targets than this, the verdicts of targets that were not run are left out: they say nothing else."""
 
 
-def of_check(report: Report, *, third_party: bool, skip: int) -> Answer:
-    """Verdicts, what to do first, and the findings from number `skip` on, those that are no notes before the others.
+def render_check(report: Report, *, third_party: bool, skip: int) -> Answer:
+    """Return verdicts, next steps, and the findings from number `skip` on, notes last.
 
-    Of findings in installed packages only the number is told unless `third_party`.
+    Findings in installed packages are only counted unless `third_party`.
     """
     shown = by_cell(report)
     names = short_names(finding.fingerprint for finding in shown.findings)
-    every = listed(shown, third_party)
+    every = findings_to_list(shown, third_party)
     found = [*(f for f in every if f.level != "note"), *(f for f in every if f.level == "note")]
     others = [f for f in shown.findings if f.origin == "third_party"]
     counts = level_counts(found) or "no findings"
@@ -101,21 +101,21 @@ def _verdict(target: TargetReport, report: Report) -> Piece:
         "target": target.target,
         "mode": target.mode,
         "verdict": target.verdict,
-        "reason": shortened(words),
+        "reason": shorten(words),
         "executed": target.was_run,
     }
     if cover is not None:
         data |= {"share_of_operations": cover.share, "share_of_time": cover.time_share}
         data |= {"breaks": sorted({name for site in target.break_sites for name in site.gb_ids})}
-    return Piece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shortened(words)}", data)
+    return Piece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
 
 
 def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
-    """What to do about the one target, or about those that were run if they are few."""
+    """Return the next steps for a single target, or for the targets that were run if they are few."""
     ran = [target for target in report.targets if target.was_run]
     reported = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
     found = [step for target in reported for step in steps(target, report, names)]
-    if not ran and len(report.targets) > 1 and (step := of_the_source(report, names)):
+    if not ran and len(report.targets) > 1 and (step := steps_for_source(report, names)):
         found.append(step)
     for step in found:
         code = f"\n{_indented(step.code)}" if step.code else ""
@@ -149,12 +149,12 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> Piece:
 
 
 def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something: an answer has little room."""
+    """Drop empty fields, to save room."""
     return {key: value for key, value in data.items() if value not in (None, False, "", [])}
 
 
-def which_run(report: Report, when: str | None) -> str:
-    """Of which run it is what is told of Dynamo, and of when; empty if nothing was run."""
+def describe_run(report: Report, when: str | None) -> str:
+    """Describe which run the results of Dynamo are from, and when it was; empty if nothing was run."""
     ran = [
         f"{each.target} ({mode_words(each)})"
         for each in report.targets
@@ -166,8 +166,8 @@ def which_run(report: Report, when: str | None) -> str:
     return f"of the stored run of {', '.join(ran[:MANY_TARGETS])}{more}" + (f", made {when}" if when else "")
 
 
-def of_text(text: str) -> Answer:
-    """A page, or all of one finding: text alone."""
+def render_text(text: str) -> Answer:
+    """Return a page, or everything about one finding: text only."""
     first, *rest = text.rstrip("\n").split("\n")
     return Answer(first, None, (Section("", "line", tuple(map(Piece, rest))),))
 
@@ -175,16 +175,16 @@ def of_text(text: str) -> Answer:
 # Which parts to compile
 
 
-def of_plan(report: Report) -> Answer:
-    """What the plan of the one target recommends, with the code, and what else was tried.
+def render_plan(report: Report) -> Answer:
+    """Return what the plan of the only target recommends, with the code, and what else was tried.
 
-    Raises TcreadyError, with the reason, if there is none.
+    Raises TcreadyError, with the reason, if there is no plan.
     """
     target = _the_run(report)
     plan = target.observation.plan
     if plan is None:
         raise TcreadyError(f"{target.target}: nothing was planned: {_why_unknown(target)}")
-    head = f"PLAN {plan_title(plan)}: {shortened(plan.reason)}"
+    head = f"PLAN {plan_title(plan)}: {shorten(plan.reason)}"
     by = f"chosen {plan.chosen_by}" if plan.chosen_by else ""
     keys = keys_sentence(plan)
     verdict = _verdict(target, report)
@@ -222,7 +222,7 @@ def _placements(plan: Plan) -> Iterator[Piece]:
     for row, placement in zip(placement_rows(plan), plan.alternatives, strict=True):
         cells = ", ".join(f"{what}: {cell}" for what, cell in zip(PLACEMENT_COLUMNS, row.cells, strict=True))
         lead = "* " if row.recommended else "- "
-        note = f" ({shortened(row.note)})" if row.note else ""
+        note = f" ({shorten(row.note)})" if row.note else ""
         yield Piece(
             f"{lead}{row.name}: {cells}{note}",
             {
@@ -235,7 +235,7 @@ def _placements(plan: Plan) -> Iterator[Piece]:
                 "recompiles": placement.recompiles,
                 "compile_seconds": placement.compile_seconds,
                 "parity": placement.parity,
-                "note": shortened(row.note),
+                "note": shorten(row.note),
             },
         )
 
@@ -250,7 +250,7 @@ def _region_line(region: Region, target: TargetReport) -> str:
     shares = ((region.time_share, "time"), (region.ops_share, "operations"))
     known = [region_word(region, target), number(region.instances, "instance")]
     known += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
-    known += [shortened(first_line(region.reason))] if region.state == "refuted" and region.reason else []
+    known += [shorten(first_line(region.reason))] if region.state == "refuted" and region.reason else []
     return f"region {region.name}: {', '.join(known)}"
 
 
@@ -266,7 +266,7 @@ def _region_data(region: Region) -> dict[str, Any]:
 
 
 def _the_run(report: Report) -> TargetReport:
-    """The target that was run. Raises TcreadyError, with the reason, if none was."""
+    """Return the target that was run. Raises TcreadyError, with the reason, if there is none."""
     ran = [target for target in report.targets if target.was_run]
     if not ran:
         why = verdict_sentence(report.targets[0]) if report.targets else "there is nothing to run"
@@ -274,8 +274,8 @@ def _the_run(report: Report) -> TargetReport:
     return ran[0]
 
 
-def refuse_nothing_shown(report: Report) -> None:
-    """Raises TcreadyError, with the first reason, if no run that was due established anything."""
+def require_results(report: Report) -> None:
+    """Raise TcreadyError, with the first reason, if no run established anything."""
     if not report.targets:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
     if all(target.verdict == "unknown" for target in report.targets):
@@ -286,7 +286,7 @@ def refuse_nothing_shown(report: Report) -> None:
 
 
 def _why_unknown(target: TargetReport) -> str:
-    """The stage that failed, and why; of a run that never began the verdict's reason."""
+    """Return the stage that failed, and why; for a run that never began, the reason of the verdict."""
     failed = next((stage for stage in target.stages if stage.state == "fail"), None)
     return f"{failed.stage}: {first_line(failed.detail)}" if failed else verdict_sentence(target)
 
@@ -294,8 +294,9 @@ def _why_unknown(target: TargetReport) -> str:
 # Changes
 
 
-def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
-    """The changes as one patch, what each is, and what is left. `ids` are fingerprints by path, line and rule."""
+def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
+    """Return the changes as one patch, a description of each, and what is left. `ids`: fingerprints by path, line
+    and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
     data: dict[str, Any] = {
         "changes_proposed": len(result.changes),
@@ -370,11 +371,11 @@ def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piec
     return Piece(f"{item.path}:{item.line} {named}: no change: {item.reason}", _without_nothing(data))
 
 
-def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
-    """What the proof of a patch came to; `text` is that in words."""
+def render_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
+    """Return the result of verifying a patch; `text` is the same in words."""
     data: dict[str, Any] = {"holds": holds, "state": change.state}
-    data |= {"reason": shortened(change.reason)} if change.reason else {}
-    data |= {"another_outcome": shortened(change.unsafe)} if change.unsafe else {}
+    data |= {"reason": shorten(change.reason)} if change.reason else {}
+    data |= {"another_outcome": shorten(change.unsafe)} if change.unsafe else {}
     data |= {"settings": list(map(setting_line, change.settings))} if change.settings else {}
     proof = change.proof
     if proof is not None:
@@ -402,8 +403,8 @@ def of_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
 # Speed
 
 
-def of_bench(report: Report) -> Answer:
-    """Whether compiling pays, the arms that were measured, and what repeats it.
+def render_bench(report: Report) -> Answer:
+    """Return whether compiling pays off, the measured arms, and the command that repeats the bench.
 
     Raises TcreadyError, with the reason, if nothing was measured.
     """
@@ -414,12 +415,12 @@ def of_bench(report: Report) -> Answer:
     data = {
         "target": target.target,
         "verdict": "failed" if bench.failed else bench.verdict,
-        "reason": shortened(bench.reason),
+        "reason": shorten(bench.reason),
         "recommended": bench.recommended,
     }
     beside = [*facts(bench), *(("not done", text) for text in bench.cut)]
     return Answer(
-        f"SPEED {target.target}: {answer(bench).upper()}: {shortened(bench.reason)}",
+        f"SPEED {target.target}: {answer(bench).upper()}: {shorten(bench.reason)}",
         data,
         (
             _code("code", "code of the recommended arm", bench.code),
@@ -454,7 +455,7 @@ def _arm(case: str, arm: ArmBench) -> dict[str, Any]:
 
 
 def _figure(figure: Figure | None) -> list[float] | None:
-    """Median and the bounds of its interval, to four digits."""
+    """Return the median and the bounds of its interval, with four digits."""
     return (
         None
         if figure is None

@@ -13,13 +13,13 @@ from tcready import api
 from tcready.assistants import telling
 from tcready.assistants.answer import Answer, Piece, Section
 from tcready.assistants.asked import (
-    Asked,
-    BenchAsked,
+    Arguments,
+    BenchArguments,
     Check,
-    FixAsked,
-    PlanAsked,
-    ProveAsked,
-    RuleAsked,
+    FixArguments,
+    PlanArguments,
+    ProveArguments,
+    RuleArguments,
     Running,
 )
 from tcready.options import BenchOptions
@@ -37,105 +37,107 @@ FINGERPRINT = re.compile(r"[0-9a-f]+(-[0-9]+)?")
 
 @dataclass(frozen=True)
 class Place:
-    """What the server was started for."""
+    """The options that the server was started with."""
 
     root: Path
-    """The folder that paths are below; what is outside of it is refused."""
+    """Paths are relative to this folder; paths outside of it are refused."""
     settings: Callable[[], Settings]
-    """What pyproject.toml says at the time of the call, and what the server was started with."""
+    """Settings from pyproject.toml at the time of the call and from the options of the server."""
     executes: bool
-    """Whether anything may be executed."""
+    """Executing code is allowed."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool, as clients are told of it."""
+    """One tool, as clients see it."""
 
     name: str
     title: str
     description: str
-    asks: type[Asked]
+    arguments: type[Arguments]
     answer: Callable[[Any, Place, Progressing], Answer]
-    """Given the arguments, the place, and what to call with how far the work is. Raises TcreadyError, in one line."""
+    """Called with the arguments, the place and a function for progress. Raises TcreadyError, in one line."""
     executes: bool
-    """Whether it does nothing without executing the user's code."""
+    """The tool needs to execute the user's code."""
 
 
-def offered(place: Place) -> tuple[Tool, ...]:
-    """The tools of a server."""
+def available_tools(place: Place) -> tuple[Tool, ...]:
+    """Return the tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
 
 
-def _check(asked: Check, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    if asked.run:
-        _refuse_execution(place, "run=true")
-        report = _ran(asked.target, place, progress, _how(asked, place), select=asked.select)
-        telling.refuse_nothing_shown(report)
+def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
+    _reject_outside(arguments.target, place.root)
+    if arguments.run:
+        _reject_execution(place, "run=true")
+        report = _ran(arguments.target, place, progress, _how(arguments, place), select=arguments.select)
+        telling.require_results(report)
     else:
-        named = next((name for name in ("inputs", "device", "timeout") if getattr(asked, name)), None)
+        named = next((name for name in ("inputs", "device", "timeout") if getattr(arguments, name)), None)
         if named:
             raise TcreadyError(f"{named} belongs to a run: add run=true, or leave it out")
         report = api.check_targets(
-            asked.target, run=False, settings=place.settings(), progress=progress, mode=asked.mode,
-            select=asked.select, checkout=False,
+            arguments.target, run=False, settings=place.settings(), progress=progress, mode=arguments.mode,
+            select=arguments.select, checkout=False,
         )  # fmt: skip
-    return telling.of_check(report, third_party=asked.third_party, skip=asked.skip)
+    return telling.render_check(report, third_party=arguments.third_party, skip=arguments.skip)
 
 
-def _rule(asked: RuleAsked, place: Place, _progress: Progressing) -> Answer:
-    if asked.code is None:
+def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Answer:
+    if arguments.code is None:
         rules = api.load_rules()
         pieces = tuple(
             Piece(f"{rule.code} {rule.level}: {rule.summary}", {"code": rule.code, "name": rule.name})
             for rule in rules
         )
         return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
-    code = asked.code.strip()
+    code = arguments.code.strip()
     if api.is_of_a_run(code):
-        return telling.of_text(api.page_of_break(code))
+        return telling.render_text(api.page_of_break(code))
     if not FINGERPRINT.fullmatch(code.lower()):
-        return telling.of_text(api.page_of(api.rule_named(code)))
-    if asked.target is not None:
-        _refuse_outside(asked.target, place.root)
+        return telling.render_text(api.page_of(api.rule_named(code)))
+    if arguments.target is not None:
+        _reject_outside(arguments.target, place.root)
     notes: list[str] = []
     settings = place.settings()
     report, finding = api.explain(
-        code, (asked.target,) if asked.target else (), settings=settings, announce=notes.append
+        code, (arguments.target,) if arguments.target else (), settings=settings, announce=notes.append
     )
-    words = telling.which_run(report, None if asked.target else api.when_run(settings.root))
+    words = telling.describe_run(report, None if arguments.target else api.when_run(settings.root))
     head = "\n".join([f"id {finding.fingerprint}", *([words] if words else []), *notes])
-    return telling.of_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
+    return telling.render_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
 
 
-def _plan(asked: PlanAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    return telling.of_plan(
-        _ran(asked.target, place, progress, _how(asked, place), plan=True, budget=asked.budget)
+def _plan(arguments: PlanArguments, place: Place, progress: Progressing) -> Answer:
+    _reject_outside(arguments.target, place.root)
+    return telling.render_plan(
+        _ran(arguments.target, place, progress, _how(arguments, place), plan=True, budget=arguments.budget)
     )
 
 
-def _fix(asked: FixAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    if asked.prove:
-        _refuse_execution(place, "prove=true")
-    how = _how(asked, place)
-    if not asked.prove and (how.keys() - {"mode"}):
+def _fix(arguments: FixArguments, place: Place, progress: Progressing) -> Answer:
+    _reject_outside(arguments.target, place.root)
+    if arguments.prove:
+        _reject_execution(place, "prove=true")
+    how = _how(arguments, place)
+    if not arguments.prove and (how.keys() - {"mode"}):
         raise TcreadyError(f"{min(how.keys() - {'mode'})} belongs to a run: add prove=true, or leave it out")
     settings = place.settings()
     result = api.fix(
-        asked.target, verify=asked.prove, unsafe=asked.unsafe, settings=settings, announce=_announcing(progress),
-        progress=progress, select=asked.select, **how,
+        arguments.target, verify=arguments.prove, unsafe=arguments.unsafe, settings=settings,
+        announce=_announcing(progress), progress=progress, select=arguments.select, **how,
     ).result  # fmt: skip
     if result.failure and not (result.changes or result.refused or result.no_fix):
         raise TcreadyError(result.failure)
-    _refuse_bytes(result)
-    read = api.check_targets(asked.target, run=False, settings=settings, mode=asked.mode, checkout=False)
-    return telling.of_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
+    _reject_bytes(result)
+    read = api.check_targets(
+        arguments.target, run=False, settings=settings, mode=arguments.mode, checkout=False
+    )
+    return telling.render_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
 
 
-def _refuse_bytes(result: FixResult) -> None:
-    """Raises TcreadyError if the patch holds bytes of a file that is not in UTF-8, which no text of a protocol can."""
+def _reject_bytes(result: FixResult) -> None:
+    """Raise TcreadyError if the patch contains bytes that are not UTF-8: the protocol cannot represent them."""
     try:
         result.patch.encode("utf-8")
     except UnicodeEncodeError:
@@ -145,39 +147,39 @@ def _refuse_bytes(result: FixResult) -> None:
         ) from None
 
 
-def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    patch = asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n"
+def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> Answer:
+    _reject_outside(arguments.target, place.root)
+    patch = arguments.patch if arguments.patch.endswith("\n") else f"{arguments.patch}\n"
     for named in api.changed_by(patch):  # a link may lead out of the folder
-        _refuse_outside(named, place.root)
+        _reject_outside(named, place.root)
     change = api.prove(
         patch,
-        asked.target,
-        beside=asked.settings or (),
+        arguments.target,
+        beside=arguments.settings or (),
         settings=place.settings(),
         announce=_announcing(progress),
         progress=progress,
-        **_how(asked, place),
+        **_how(arguments, place),
     )
     if isinstance(change, str):
         raise TcreadyError(change)
-    return telling.of_proof(change, api.render(change, "text"), holds=api.holds(change))
+    return telling.render_proof(change, api.render(change, "text"), holds=api.holds(change))
 
 
-def _bench(asked: BenchAsked, place: Place, progress: Progressing) -> Answer:
-    _refuse_outside(asked.target, place.root)
-    wanted = BenchOptions(quick=asked.quick, bench_budget=asked.budget)
+def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> Answer:
+    _reject_outside(arguments.target, place.root)
+    wanted = BenchOptions(quick=arguments.quick, bench_budget=arguments.budget)
     settings = place.settings()
     report = api.bench(
-        asked.target, wanted=wanted, settings=settings, announce=_announcing(progress), progress=progress,
-        checkout=False, **_how(asked, place),
+        arguments.target, wanted=wanted, settings=settings, announce=_announcing(progress), progress=progress,
+        checkout=False, **_how(arguments, place),
     )  # fmt: skip
     _keep(report, settings)
-    return telling.of_bench(report)
+    return telling.render_bench(report)
 
 
 def _ran(target: str, place: Place, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
-    """The report of a target that is run, which `rule` finds again."""
+    """Run a target and return the report, in which `rule` finds it again."""
     settings = place.settings()
     report = api.check_targets(
         target, run=True, settings=settings, announce=_announcing(progress), progress=progress, checkout=False,
@@ -192,26 +194,26 @@ def _keep(report: Report, settings: Settings) -> None:
         api.keep_last(report, settings.root)
 
 
-def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
-    """How to run the model, as far as the caller says so: what is not said, pyproject.toml decides."""
-    if asked.inputs is not None:
-        _refuse_outside(asked.inputs, place.root)
-    given = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
+def _how(arguments: Running | Check, place: Place) -> dict[str, Any]:
+    """Return how to run the model, as far as the caller specifies it. pyproject.toml decides the rest."""
+    if arguments.inputs is not None:
+        _reject_outside(arguments.inputs, place.root)
+    given = {name: getattr(arguments, name) for name in ("inputs", "mode", "device", "timeout")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _announcing(progress: Progressing) -> Callable[[str], None]:
-    """What is about to be executed is told as the beginning of the work."""
+    """Report what is about to be executed as the beginning of the progress."""
     return lambda text: progress(Progress("announced", text))
 
 
-def _refuse_execution(place: Place, what: str) -> None:
+def _reject_execution(place: Place, what: str) -> None:
     if not place.executes:
         raise TcreadyError(f"{what}: this server executes nothing: it was started with --no-run")
 
 
-def _refuse_outside(named: str, root: Path) -> None:
-    """Raises TcreadyError if a target, inputs or a file are named by a path that is outside of `root`, or is none."""
+def _reject_outside(named: str, root: Path) -> None:
+    """Raise TcreadyError if a target, inputs or a file has a path outside of `root`, or an invalid path."""
     if "\0" in named:
         raise TcreadyError(f"{named!r} names nothing: a path holds no NUL")
     model = LibraryModel.parse(named)
@@ -251,7 +253,7 @@ TOOLS = (
         "Explain why something hurts torch.compile and what to write instead: the page of a rule "
         "(TCR101) or of a type of graph break (GB0170), or everything about one finding, by its id. "
         "Executes nothing.",
-        RuleAsked,
+        RuleArguments,
         _rule,
         executes=False,
     ),
@@ -260,7 +262,7 @@ TOOLS = (
         "Find out which parts to compile",
         "Find which parts of a model to compile: placements of torch.compile are executed and measured. The "
         f"answer has the code of the best one to paste, and how to undo it. {_EXECUTES} Takes seconds to minutes.",
-        PlanAsked,
+        PlanArguments,
         _plan,
         executes=True,
     ),
@@ -270,7 +272,7 @@ TOOLS = (
         "Propose changes that let Dynamo compile the code, as one unified diff against the current files. "
         f"Never writes files: apply the patch yourself. {_READS} prove=true. Then each change is verified by "
         "runs before and after it.",
-        FixAsked,
+        FixArguments,
         _fix,
         executes=False,
     ),
@@ -280,7 +282,7 @@ TOOLS = (
         "Verify a patch of yours: a graph break is gone, none is new, and the same calls with the same seeds, "
         "inputs and varied inputs give the same results before and after it, on both sides of every branch "
         f"that it removes. The patch is applied to copies. {_EXECUTES}",
-        ProveAsked,
+        ProveArguments,
         _prove,
         executes=True,
     ),
@@ -290,7 +292,7 @@ TOOLS = (
         "Measure whether compiling pays off: times of eager and compiled calls, measured in turn, with "
         f"intervals, cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds. "
         "The machine should be idle otherwise.",
-        BenchAsked,
+        BenchArguments,
         _bench,
         executes=True,
     ),

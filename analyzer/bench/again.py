@@ -19,7 +19,7 @@ class Again:
     ratio: Figure | None
     """Time of a call now divided by the time before: above 1 is slower. None if one of them was not timed."""
     differs: bool
-    """Whether they differ beyond noise: 1 is outside the interval, and eager differed less from itself in both."""
+    """The times differ beyond noise: 1 is outside the interval, and eager differed less from itself in both benches."""
     why_not: str = ""
     """Why it is unknown whether they differ."""
 

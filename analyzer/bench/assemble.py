@@ -37,7 +37,7 @@ _NEAR = 1.5
 """The factor by which an interval is widened to see whether a verdict is close."""
 
 
-def assembled(
+def assemble_bench(
     processes: Sequence[BenchProcess],
     arms: Sequence[Arm],
     wanted: BenchWanted,
@@ -289,7 +289,7 @@ def _case(
     own = _noise(processes, weights, wanted)
     judged = tuple(
         replace(
-            _judged(
+            _judge_arm(
                 processes,
                 plain[arm.name],
                 plain[EAGER],
@@ -414,7 +414,7 @@ def _figures(
     )
 
 
-def _judged(
+def _judge_arm(
     processes: Sequence[BenchProcess],
     arm: ArmBench,
     eager: ArmBench,
@@ -434,9 +434,11 @@ def _judged(
             return replace(arm, verdict="inconclusive", reason=f"it was not timed{why and ': '}{why}")
         return arm
     speedup, count, each = _speedup(processes, arm, eager, weights)
-    single = _of_single_calls(processes, arm.arm, weights)
+    single = _single_call_speedup(processes, arm.arm, weights)
     if speedup is not None:
-        speedup = replace(speedup, p50=single.median if single else _of_all_calls(arm.seconds, eager.seconds))
+        speedup = replace(
+            speedup, p50=single.median if single else _overall_speedup(arm.seconds, eager.seconds)
+        )
     seen = Evidence(
         speedup=speedup,
         single=single,
@@ -463,7 +465,8 @@ def _judged(
         parity=arm.parity,
         parity_detail=arm.parity_detail,
         seeds=min(
-            (row.parity.seeds for row in _compared(processes, arm.arm, weights) if row.parity), default=None
+            (row.parity.seeds for row in _compare_outputs(processes, arm.arm, weights) if row.parity),
+            default=None,
         ),
         noise=own,
     )
@@ -496,7 +499,7 @@ def _speedup(
     return found, count, each
 
 
-def _of_single_calls(
+def _single_call_speedup(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> Figure | None:
     """Return the speedup of single calls, with a synchronization after each, in the processes that timed both arms.
@@ -512,7 +515,7 @@ def _of_single_calls(
     return ratio(before, after)
 
 
-def _of_all_calls(arm: Figure | None, eager: Figure | None) -> float | None:
+def _overall_speedup(arm: Figure | None, eager: Figure | None) -> float | None:
     """Return the same ratio from the medians over all processes, without bounds."""
     return eager.p50 / arm.p50 if arm and eager and arm.p50 and eager.p50 else None
 
@@ -529,10 +532,13 @@ def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> F
 def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> str:
     """Return in one line why an arm cannot be used or was not timed; empty if it ran in all cases."""
     steady = [process for process in processes if process.purpose == "steady"]
-    asked = [process for process in steady if any(each.name == arm for each in process.request.arms)]
+    with_arm = [process for process in steady if any(each.name == arm for each in process.request.arms)]
     for case in weights:
         rows = [
-            row for process in asked for row in process.answer.measured if (row.arm, row.case) == (arm, case)
+            row
+            for process in with_arm
+            for row in process.answer.measured
+            if (row.arm, row.case) == (arm, case)
         ]
         errors = [row.error for row in rows if row.error]
         if errors:
@@ -541,9 +547,9 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
             return f"{where}{some}{errors[0]}"
     if _most(len(cases) for cases in _timed(processes, arm, weights) if cases is not None) is not None:
         return ""
-    # An error without a case, such as that of an arm whose code does not run.
+    # An error without a case, such as that of an arm with code that does not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
-    failures = [each.answer.failure for each in asked if each.answer.failure and not each.answer.timed_out]
+    failures = [each.answer.failure for each in with_arm if each.answer.failure and not each.answer.timed_out]
     return next(iter((*errors, *failures)), "")
 
 
@@ -638,7 +644,7 @@ def _profile(
     )
 
 
-def _compared(
+def _compare_outputs(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> list[ArmMeasured]:
     """Return the parity results of an arm in these cases, or in all cases together, from processes that did not end in
@@ -663,7 +669,7 @@ def _parity(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> tuple[bool | None, str]:
     """Return whether outputs agree in all cases, and if not, or if a case could not be compared, the reason."""
-    rows = _compared(processes, arm, weights)
+    rows = _compare_outputs(processes, arm, weights)
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail

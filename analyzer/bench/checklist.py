@@ -40,10 +40,10 @@ class Ran:
     soak: Soak | None = None
     stack: tuple[tuple[str, str], ...] = ()
     on_device: bool = False
-    """Whether memory was measured on a device."""
+    """Memory was measured on a device."""
     rollback: str = ""
     was_cut: bool = False
-    """Whether something was left out because time ran out."""
+    """Something was left out because time ran out."""
 
 
 def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:

@@ -29,7 +29,7 @@ interval by ranks."""
 FAR_APART = 2.0
 """The ratio of the largest to the smallest round of a process beyond which ranks give no interval."""
 PROCESS_SPREAD = 1.03
-"""How much a ratio may differ between two processes, however steady it is within each."""
+"""The largest ratio that is plausible between two processes, however steady each of them is."""
 TWENTIETHS = 20
 """The number of quantiles of the times of single calls."""
 _MOST_MORE = 100
@@ -38,7 +38,7 @@ Rows = Sequence[Sequence[float]]
 """One row for each process: the mean seconds of a call in each block, in the order of measurement."""
 
 
-def refuse_without_scipy() -> None:
+def require_scipy() -> None:
     """Raise TcreadyError if scipy is missing. Call it before anything is measured."""
     _stats()
 
@@ -95,9 +95,9 @@ def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
 
 
 def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, float]:
-    """Return the mean of the medians of processes with a t interval; for a single process, see `_of_one`."""
+    """Return the mean of the medians of processes with a t interval; for a single process, see `_interval_of_one`."""
     if len(logs) == 1:
-        return _of_one(logs[0])
+        return _interval_of_one(logs[0])
     values = [statistics.median(row) for row in logs]
     centre, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
     if error == 0:
@@ -106,7 +106,7 @@ def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, f
     return centre, float(low), float(high)
 
 
-def _of_one(values: Sequence[float]) -> tuple[float, float, float]:
+def _interval_of_one(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the median of the values of one process, with a 95 % interval by ranks. If there are few values, or if they
     are far apart, ranks say little: the interval is then twice as wide as needed to hold all of them."""
     ordered = sorted(values)
@@ -181,7 +181,7 @@ def within(base: Rows, other: Rows) -> tuple[Figure, ...]:
         rounds = [math.log(one / two) for one, two in zip(ours, theirs, strict=False)]
         if len(rounds) < LEAST_ROUNDS:
             continue
-        centre, low, high = _of_one(rounds)
+        centre, low, high = _interval_of_one(rounds)
         found.append(Figure(math.exp(centre), math.exp(low), math.exp(high), len(rounds)))
     return tuple(found)
 

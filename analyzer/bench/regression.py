@@ -18,11 +18,11 @@ _CHANGES_BY_ITSELF = frozenset(
 """Words in names of stack entries that may differ: they change from run to run, or with the code that is compared."""
 
 _PLAN = "plan"
-"""The arm whose code is generated for the measured code, so it may differ."""
+"""The arm with code that is generated for the measured code, so it may differ."""
 
 
 def is_compared(name: str) -> bool:
-    """Whether two benches can be compared only if they have the same value of this entry of the stack."""
+    """Return True if two benches are comparable only with equal values of this entry of the stack."""
     return _CHANGES_BY_ITSELF.isdisjoint(words_of(name))
 
 
@@ -57,7 +57,7 @@ class Regressions:
     """The result of comparing a bench with a stored one."""
 
     comparable: bool
-    """Whether both have the same machine and stack, and an arm and case in common."""
+    """Both have the same machine and stack, and an arm and case in common."""
     reason: str
     changes: tuple[ArmChanged, ...] = ()
     """One entry for each arm and case that both have, changed or not."""
@@ -65,11 +65,11 @@ class Regressions:
 
     @property
     def regressed(self) -> bool:
-        """Whether an arm is slower, or fails now but did not before. Only meaningful if `comparable`."""
+        """Return True if an arm is slower, or newly fails. Only meaningful if `comparable`."""
         return any(change.regressed for change in self.changes)
 
 
-def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
+def find_regressions(before: Bench, after: Bench, threshold: float) -> Regressions:
     """Find arms that are slower in `after` than in `before`, beyond noise and by more than `threshold` (0.05 for 5 %).
 
     `again` decides what is beyond noise. If the machine or the stack differs, the changes are returned too, but they do

@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured of a compiled arm in one case."""
+    """Measurements of a compiled arm in one case."""
 
     speedup: Figure | None
     processes: int
@@ -78,7 +78,7 @@ class Evidence:
     recompiles: int | None = None
     breaks: int | None = None
     seconds: float | None = None
-    """Of one call."""
+    """Seconds of one call."""
     settled: bool | None = None
     warm_calls: int | None = None
     profile: Profile | None = None
@@ -89,7 +89,7 @@ class Evidence:
     """Bytes of warm calls."""
     eager_memory: int | None = None
     on_device: bool = False
-    """Whether that is memory of a device; else it is the resident memory of the process."""
+    """`memory` is device memory; else it is the resident memory of the process."""
     parity: bool | None = None
     parity_detail: str = ""
     seeds: int | None = None
@@ -118,7 +118,7 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
 
 
 def _bounds(ratio: Figure) -> str:
-    """Return the interval of a ratio in words, without figures if they would tell nothing."""
+    """Return the interval of a ratio in words, without figures if they would not be informative."""
     return "far apart" if ratio.high > FAR_APART * ratio.low else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
@@ -278,7 +278,7 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
 
 
 def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
-    """Whether a patch leaves the numbers of graphs, breaks and kernels unchanged."""
+    """Return True if a patch does not change the numbers of graphs, breaks and kernels."""
     if seen.profile is None or unpatched.profile is None or seen.profile.kernels is None:
         return False
     own = seen.graphs, seen.breaks, seen.profile.kernels

@@ -23,11 +23,11 @@ class BenchWanted:
     """The dtype of the model; None: as built."""
     autocast: str | None = None
     in_process: bool = False
-    """Whether the target is an object of a process, which a command cannot name."""
+    """The target is an object of a process, which a command cannot name."""
     arms: tuple[str, ...] = ()
     """The arms that were requested for an object."""
     rollbacks: tuple[tuple[str, str], ...] = ()
-    """Pairs of an arm and its own way back to eager, for arms that have one."""
+    """Pairs of an arm and its own rollback to eager, for arms that have one."""
 
     differing: tuple[tuple[str, str], ...] = ()
     """Name of an arm and how it differs from eager code, of arms of which the check found that: they are not compared."""

@@ -42,14 +42,14 @@ def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 
 
 def _split(value: str) -> list[str]:
-    """Parted at the commas that stand in no braces."""
+    """Split at commas that are not inside braces."""
     return re.split(r",(?![^{}]*\})", value)
 
 
 def _per_file(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Globs and their codes, from `GLOB:CODE,CODE`."""
+    """Parse globs and their codes from `GLOB:CODE,CODE`."""
     found: dict[str, tuple[str, ...]] = {}
     for value in values:
         glob = ""
@@ -72,7 +72,7 @@ def _finite(_context: click.Context, parameter: click.Parameter, number: float |
 def complete_codes(
     _context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The codes that go on what is typed; of a list that of its last."""
+    """Complete a rule code, or the last code of a list."""
     from click.shell_completion import CompletionItem
 
     head, comma, last = incomplete.rpartition(",") if parameter.name != "code" else ("", "", incomplete)
@@ -86,14 +86,14 @@ def complete_codes(
 def complete_files(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Files: the shell finds them itself."""
+    """Complete files: the shell does it."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuses, before anything runs, a file that could not be written after it."""
+    """Reject a file that cannot be written, before anything runs."""
     if value is None:
         return None
     if value == "-" and "--output" not in parameter.opts:
@@ -139,7 +139,7 @@ _TYPES: Mapping[Kind, Any] = {
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """What `tcready check` is asked for beside the values of `tcready.options`: what it runs, and how it reports."""
+    """Options of `tcready check` in addition to those of `tcready.options`: what to run, and how to report."""
 
     run: bool | None = field(
         default=None,
@@ -197,7 +197,7 @@ class CommandOptions:
             metavar="NAME",
         ),
     )
-    """`none`, and the page says nothing of where the files stand."""
+    """An editor, an address, or `none`: the page then has no absolute paths."""
     exit_zero: bool = field(
         default=False, metadata=ask("flag", "Exit 0 even if there are findings (2 stays 2).", paired=False)
     )
@@ -223,8 +223,8 @@ class CommandOptions:
     )
 
 
-ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
-"""The values whose fields are the options of `tcready check`, in the order of its help."""
+CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
+"""The dataclasses that declare the options of `tcready check`, in the order of its help."""
 
 
 _PURPOSES = {
@@ -238,17 +238,17 @@ _ELSEWHERE = {
     "Reporting": "select ignore per_file_ignores",
     "Guarding a project": "exit_zero",
 }
-"""Fields that serve another purpose than the value which they are of."""
+"""Fields that belong to another section of the help than their dataclass."""
 
 
 def _purposes() -> dict[str, str]:
-    """The heading of the help that each field stands under."""
+    """Return the section of the help for each field."""
     found = {each.field: heading for heading, values in _PURPOSES.items() for each in declared(*values)}
     return found | {name: heading for heading, names in _ELSEWHERE.items() for name in names.split()}
 
 
 class ByPurpose(click.Command):
-    """A command whose help groups its options by what they are for."""
+    """A command that groups its options by purpose in its help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         known = _purposes()
@@ -266,11 +266,11 @@ class ByPurpose(click.Command):
 HOW_TO_RUN = frozenset(
     {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
 )
-"""Fields of RunOptions that a proof takes as well."""
+"""Fields of RunOptions that `fix` and `prove` have as well."""
 
 
-def asked(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
-    """Gives a command the options that the fields of some values declare, or `only` those of these names."""
+def with_options(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
+    """Add options to a command, as declared by fields of these dataclasses; `only` restricts them to these names."""
 
     def decorate(command: _Command) -> _Command:
         for each in reversed(declared(*values)):
@@ -312,9 +312,9 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
 
 
 def _given(context: click.Context) -> dict[str, Any]:
-    """What the command line itself says, by field."""
+    """Return the values that the command line itself sets, by field."""
     found = {}
-    for each in declared(*ASKED):
+    for each in declared(*CHECK_OPTIONS):
         if each.option.flag and context.get_parameter_source(each.field) is ParameterSource.COMMANDLINE:
             value = context.params[each.field]
             found[each.field] = from_python(each.option, value)
@@ -324,14 +324,15 @@ def _given(context: click.Context) -> dict[str, Any]:
 
 
 def settings_of(context: click.Context, *, isolated: bool) -> Settings:
-    """What a check is asked for, by the command line and by the pyproject.toml of the working folder."""
+    """Return the settings of a check from the command line and from the pyproject.toml of the working folder."""
     return settings_at(Path.cwd(), _given(context), isolated=isolated)
 
 
 def settings_at(
     root: Path, given: Mapping[str, Any] = MappingProxyType({}), *, isolated: bool = False
 ) -> Settings:
-    """What the pyproject.toml in `root` says, with `given` before it. Raises TcreadyError if it says what it cannot."""
+    """Return the settings from the pyproject.toml in `root`, overridden by `given`. Raises TcreadyError for invalid
+    settings."""
     in_project = {} if isolated else project.options(root, *VALUES, CommandOptions)
     settings = resolve(given, project=in_project, root=root, more=(CommandOptions,), at_command=True)
     # a mistake in a target's table is an error whether or not anything is to run

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tcready.cli.asked import asked, settings_of
+from tcready.cli.asked import settings_of, with_options
 from tcready.options import RunOptions
 from tcready.schema.words import TcreadyError
 
@@ -21,7 +21,7 @@ from tcready.schema.words import TcreadyError
     help="The folder that contains the targets, and the pyproject.toml to use.",
 )
 @click.option("--no-run", is_flag=True, help="Execute no code: offer the tools that read, and refuse runs.")
-@asked(RunOptions, only=frozenset({"python", "memory_gb", "allow_downloads"}))
+@with_options(RunOptions, only=frozenset({"python", "memory_gb", "allow_downloads"}))
 @click.pass_context
 def mcp(context: click.Context, /, root: str, no_run: bool, **_options: Any) -> int:
     """Serve an assistant over the Model Context Protocol, on stdin and stdout.

@@ -9,21 +9,21 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of, writable
-from tcready.cli.output import refuse_lost_files, say, show
-from tcready.cli.telling import telling
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options, writable
+from tcready.cli.output import say, show, validate_output_files
+from tcready.cli.telling import show_progress
 from tcready.options import BenchOptions, ReadOptions, RunOptions
 from tcready.schema.bench import Bench
 from tcready.schema.words import TcreadyError
-from tcready.target import quoted
+from tcready.target import quote
 
 
 @click.command()
 @click.argument("target", shell_complete=complete_files)
-@asked(BenchOptions)
-@asked(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
-@asked(ReadOptions, only=frozenset({"mode"}))
-@asked(CommandOptions, only=frozenset({"editor"}))
+@with_options(BenchOptions)
+@with_options(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
+@with_options(ReadOptions, only=frozenset({"mode"}))
+@with_options(CommandOptions, only=frozenset({"editor"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
     "-o",
@@ -56,13 +56,13 @@ def bench(
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
     if (wanted.fail_on_regression is None) != (wanted.against is None):
         raise TcreadyError("--fail-on-regression and --against require each other: use both or neither")
-    refuse_lost_files({"--output": output, "--html": html}, (target,))
+    validate_output_files({"--output": output, "--html": html}, (target,))
     api.editor_address(options["editor"])  # raise for an invalid one before anything runs
-    with telling(quiet) as (announce, progress):
+    with show_progress(quiet) as (announce, progress):
         report = api.bench(
             target,
             wanted=wanted,
-            command=" ".join(["tcready", *map(quoted, sys.argv[1:])]),
+            command=" ".join(["tcready", *map(quote, sys.argv[1:])]),
             settings=settings_of(context, isolated=False),
             announce=announce,
             progress=progress,
@@ -94,7 +94,7 @@ def bench(
 
 
 def exit_of(benches: Sequence[Bench | None], slower: Sequence[str], *, guards: bool) -> int:
-    """The exit of the command. `guards`: --fail-on-regression was given; then a bench in which each arm failed fails."""
+    """Return the exit code. `guards`: --fail-on-regression was given, so a bench in which every arm failed fails."""
     measured = [found for found in benches if found is not None and found.verdict != "not_run"]
     if not benches or len(measured) < len(benches):
         return 2

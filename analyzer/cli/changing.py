@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of
+from tcready.cli.asked import HOW_TO_RUN, complete_files, settings_of, with_options
 from tcready.cli.output import complain, say, write_out
-from tcready.cli.telling import telling
+from tcready.cli.telling import show_progress
 from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema.words import TcreadyError
@@ -85,9 +85,9 @@ class FixFlags:
 
 @click.command()
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
-@asked(FixFlags)
-@asked(RunOptions, only=HOW_TO_RUN)
-@asked(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
+@with_options(FixFlags)
+@with_options(RunOptions, only=HOW_TO_RUN)
+@with_options(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
 @click.pass_context
 def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Propose changes that let Dynamo compile the code of TARGETS.
@@ -100,8 +100,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     settings = settings_of(context, isolated=False)
     folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
     if wanted.apply and not wanted.allow_dirty:
-        api.refuse_uncommitted(map(Target.place_in, targets))
-    with telling(wanted.silent) as (announce, progress):
+        api.reject_uncommitted(map(Target.place_in, targets))
+    with show_progress(wanted.silent) as (announce, progress):
         found = api.fix(
             targets or (".",),
             verify=wanted.verify,
@@ -141,7 +141,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
 
 
 def _folder(named: str) -> Path:
-    """The folder, made if it is not there. Raises TcreadyError if it cannot be."""
+    """Create the folder if it does not exist. Raises TcreadyError if that fails."""
     folder = Path(named)
     refuse(named, "--patch-dir")
     try:
@@ -164,8 +164,8 @@ def _folder(named: str) -> Path:
     "a number, and NAME=print adds a function. May be repeated.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
-@asked(RunOptions, only=HOW_TO_RUN)
-@asked(ReadOptions, only=frozenset({"mode"}))
+@with_options(RunOptions, only=HOW_TO_RUN)
+@with_options(ReadOptions, only=frozenset({"mode"}))
 @click.pass_context
 def prove(
     context: click.Context,
@@ -186,7 +186,7 @@ def prove(
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()
     except OSError as error:
         raise TcreadyError(f"{patch}: {error.strerror}") from None
-    with telling(quiet) as (announce, progress):
+    with show_progress(quiet) as (announce, progress):
         change = api.prove(
             data.decode("utf-8", "surrogateescape"),  # line ends are part of it
             target,

@@ -8,16 +8,23 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_lost_files, say_what_failed, show, show_comparison, write_out
-from tcready.cli.telling import telling
+from tcready.cli.asked import (
+    CHECK_OPTIONS,
+    ByPurpose,
+    CommandOptions,
+    complete_files,
+    settings_of,
+    with_options,
+)
+from tcready.cli.output import say_what_failed, show, show_comparison, validate_output_files, write_out
+from tcready.cli.telling import show_progress
 from tcready.resolve import Settings, shown
 from tcready.schema.cells import path_in, place_in
 from tcready.schema.report import Report
 from tcready.schema.words import TcreadyError
 
 SHOWN = 40
-"""Constructs that were not resolved, in a table of them."""
+"""Maximum number of unresolved constructs in a table."""
 
 
 @click.command(cls=ByPurpose)
@@ -26,7 +33,7 @@ SHOWN = 40
 @click.option(
     "--show-settings", is_flag=True, help="Show each option, its value and its source; do not run a check."
 )
-@asked(*ASKED)
+@with_options(*CHECK_OPTIONS)
 @click.pass_context
 def check(
     context: click.Context,
@@ -43,7 +50,7 @@ def check(
     """
     settings = settings_of(context, isolated=isolated)
     command, options = settings.of(CommandOptions), settings.report
-    refuse_lost_files(
+    validate_output_files(
         {
             "--output": command.output,
             "--html": command.html,
@@ -54,11 +61,11 @@ def check(
     )
     api.editor_address(command.editor)  # raise for an invalid one before anything runs
     if show_settings:
-        write_out(shown(api.settings_for(targets, settings), ASKED))
+        write_out(shown(api.settings_for(targets, settings), CHECK_OPTIONS))
         return 0
     if command.against_version is not None:
         return _compare_versions(targets or (".",), command, settings)
-    with telling(command.quiet) as (announce, progress):
+    with show_progress(command.quiet) as (announce, progress):
         report = api.check(
             targets or (() if settings.run.model else (".",)),
             run=command.run,
@@ -97,7 +104,7 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
         raise TcreadyError("--against-version compares predictions for two versions: add --no-run")
     if version is None or against is None:
         raise TcreadyError("--against-version needs the version to compare: add --torch-version X.Y")
-    with telling(command.quiet) as (announce, progress):
+    with show_progress(command.quiet) as (announce, progress):
         compared, after = api.compare_versions(
             targets, (version, against), settings, announce=announce, progress=progress
         )

@@ -1,4 +1,4 @@
-"""The command `tcready` itself: its commands, its errors and exit codes."""
+"""The command `tcready`: its subcommands, errors and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcready.cli.output import ReaderGoneError, complain
 from tcready.schema.words import TcreadyError
 
 INTERRUPTED = 130
-"""Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
+"""Exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
 
 
 BROKEN_PIPE = 141
@@ -28,8 +28,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line. Exits with 0, 1 or 2 as in the README, or 130 if interrupted. Prints no traceback
-    for what the user can fix."""
+    """Run the command line. Exits with 0, 1 or 2 as in the README, or 130 if interrupted. Prints no traceback for
+    errors that the user can fix."""
     if sys.flags.optimize > 1:
         sys.exit(
             complain(
@@ -84,7 +84,7 @@ def _of_the_machine(error: OSError | MemoryError) -> str:
 
 
 def _end(number: int, _frame: object) -> NoReturn:
-    """A signal that ends us ends the run's processes too: as an exception it passes the launcher's `finally`."""
+    """End the process on a signal by an exception, so that the launcher's `finally` ends the processes of the run."""
     sys.exit(128 + number)
 
 
@@ -112,11 +112,11 @@ HOMES = MappingProxyType(
         "worker": "other",
     }
 )
-"""Each command and the file of this package that defines it, by its own name."""
+"""Each command and the module of this package that defines it."""
 
 
 class Commands(MutableMapping[str, click.Command]):
-    """The commands, each imported when it is asked for: a check is over before all would be there."""
+    """The subcommands. Each is imported on first use, because importing all takes longer than a check."""
 
     def __init__(self) -> None:
         self._known: dict[str, click.Command | None] = dict.fromkeys(HOMES)
@@ -142,7 +142,7 @@ class Commands(MutableMapping[str, click.Command]):
 
 
 class App(click.Group):
-    """A pipe that broke is an end of its own: click would exit 1, as findings do."""
+    """The command group. It handles a broken pipe itself: click would exit with 1, which means findings."""
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import asked, complete_files, settings_of
+from tcready.cli.asked import complete_files, settings_of, with_options
 from tcready.cli.output import on_terminal, write_out
-from tcready.cli.telling import telling
+from tcready.cli.telling import show_progress
 from tcready.options import ReadOptions
 
 
 @click.command()
 @click.argument("fingerprint")
 @click.argument("named", nargs=-1, metavar="[REPORT | TARGET]...", shell_complete=complete_files)
-@asked(ReadOptions, only=frozenset({"mode", "torch", "exclude", "low", "plain_call"}))
+@with_options(ReadOptions, only=frozenset({"mode", "torch", "exclude", "low", "plain_call"}))
 @click.pass_context
 def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...], **_options: Any) -> int:
     """Explain one finding: why it hurts, what to write instead, how it is known, and what it costs.
@@ -24,7 +24,7 @@ def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...],
     REPORT (JSON or HTML), or in TARGETs, which are read but not run. Without either, it is looked up in the last run in
     this folder, or in the source in this folder.
     """
-    with telling(quiet=False) as (announce, _):
+    with show_progress(quiet=False) as (announce, _):
         report, finding = api.explain(
             fingerprint, named, settings=settings_of(context, isolated=False), announce=announce
         )

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tcready.schema.comparison import Comparison
 
 BARE = ("concise", "jsonl", "github", "gitlab", "sarif")
-"""The formats that show findings alone."""
+"""Formats that show only findings."""
 
 
 PAGE_OF_MODEL = re.compile(r".+-[0-9a-f]{8}\.html")
 OURS = b'id="tcready-report"'
-"""What each page of tcready holds."""
+"""The text that marks every page of tcready."""
 
 
 class ReaderGoneError(Exception):
-    """Whoever read stdout closed it."""
+    """The reader of stdout closed it."""
 
 
 def complain(message: str) -> int:
@@ -40,12 +40,13 @@ def complain(message: str) -> int:
 
 
 def say(text: str) -> None:
-    """One line on stderr: what it names may be called anything, and moves no cursor there."""
+    """Print one line on stderr, with control characters of names escaped."""
     click.echo(visible(text), err=True)
 
 
 def write_out(text: str, *, as_it_is: bool = False) -> None:
-    """To stdout, whatever its encoding: what it cannot spell is escaped. `as_it_is` gives the bytes of files instead."""
+    """Write to stdout in its encoding; characters that it cannot represent are escaped. `as_it_is`: write the bytes
+    of files."""
     if sys.stdout is None:  # closed before we began
         return
     encoding = sys.stdout.encoding or "utf-8"
@@ -82,8 +83,8 @@ def show(
     editor: str = "none",
     stored: str | None = None,
 ) -> None:
-    """Renders the report (`text` instead, if it is given) and puts it where the user wants it. `stored` is the file that
-    holds it already."""
+    """Render the report (or use `text`) and write it to the requested destination. `stored`: a file that already
+    holds it."""
     of_page = {"editor": editor, "root": Path.cwd()}
     if text is not None:
         pass
@@ -107,8 +108,8 @@ def show(
 
 
 def say_what_failed(report: Report, output_format: str, output: str | None) -> None:
-    """What exit 2 is about, and exit 1 beside findings, if the terminal does not show it already: files that cannot be
-    judged, runs that established nothing, models that do not compile."""
+    """Explain exit codes 2 and 1 apart from findings, if the terminal does not show the reasons yet: files that
+    cannot be analyzed, runs that established nothing, models that do not compile."""
     if output_format != "text" or output:
         for item in report.skipped:
             say(f"tcready: error: {item.path} cannot be judged: {item.reason}")
@@ -126,7 +127,7 @@ def show_comparison(
     editor: str,
     quiet: bool,
 ) -> None:
-    """Renders what changed between two reports and puts it where the user wants it."""
+    """Render a comparison of two reports and write it to the requested destination."""
     of_page = {"editor": editor, "root": Path.cwd()}
     put_page(html, compared, of_page, quiet=quiet)
     put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
@@ -135,7 +136,7 @@ def show_comparison(
 def put_page(
     html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool
 ) -> None:
-    """Writes the HTML page, if one is asked for, and says where it is."""
+    """Write the HTML page, if requested, and print its path."""
     if not html:
         return
     written: set[str] = set()
@@ -151,8 +152,9 @@ def put_page(
         say(f"the page is in {html}" + (f", {len(written)} of models beside it" if written else ""))
 
 
-def refuse_folder_of_pages(html: str) -> str:
-    """The folder beside the page of a sweep for the pages of its models. Raises TcreadyError if it cannot be one."""
+def validate_page_folder(html: str) -> str:
+    """Return the folder for the pages of models beside the page of a sweep. Raises TcreadyError if the path cannot
+    be used."""
     folder = f"{os.path.splitext(html)[0]}_models"
     refuse(folder, "--html")
     if os.path.lexists(folder) and not os.path.isdir(folder):
@@ -160,10 +162,10 @@ def refuse_folder_of_pages(html: str) -> str:
     return folder
 
 
-def _remove_pages(folder: str, kept: Container[str]) -> None:
-    """Removes the pages of models that an earlier sweep left there."""
+def _remove_pages(folder: str, current: Container[str]) -> None:
+    """Remove the pages of models that an earlier sweep wrote."""
     for each in Path(folder).glob("*.html"):
-        if each.name in kept or not PAGE_OF_MODEL.fullmatch(each.name) or each.is_symlink():
+        if each.name in current or not PAGE_OF_MODEL.fullmatch(each.name) or each.is_symlink():
             continue
         with contextlib.suppress(OSError):
             if each.is_file() and OURS in each.read_bytes():
@@ -171,8 +173,8 @@ def _remove_pages(folder: str, kept: Container[str]) -> None:
 
 
 def _folder_of_pages(html: str) -> str:
-    """That folder, made if it is not there."""
-    folder = refuse_folder_of_pages(html)
+    """Return that folder, and create it if it does not exist."""
+    folder = validate_page_folder(html)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -181,13 +183,13 @@ def _folder_of_pages(html: str) -> str:
 
 
 def on_terminal(*, to_file: bool = False) -> dict[str, Any]:
-    """How text is laid out: its width, and whether with colours."""
+    """Return the layout of text: its width, and whether it has colors."""
     width = shutil.get_terminal_size((100, 24)).columns
     return {"color": not to_file and _wants_color(), "width": width}
 
 
-def refuse_lost_files(written: Mapping[str, str | None], read: Sequence[str] = ()) -> None:
-    """Raises TcreadyError if two options name one file to write, or one a file or target that is `read`."""
+def validate_output_files(written: Mapping[str, str | None], read: Sequence[str] = ()) -> None:
+    """Raise TcreadyError if two options write to the same file, or one to a file or target that is `read`."""
     options: dict[Path, str] = {}
     places = [Target.place_in(each) for each in read]
     for option, name in written.items():

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from tcready import api
 from tcready.cli.asked import writable
-from tcready.cli.output import refuse_lost_files, show, show_comparison
-from tcready.cli.telling import telling
+from tcready.cli.output import show, show_comparison, validate_output_files
+from tcready.cli.telling import show_progress
 from tcready.schema.report import Report
 from tcready.schema.words import LEVELS, Level, TcreadyError
 
@@ -81,19 +81,19 @@ def report(
     another machine give the same report as `check --observation`. `report --trace DIR` makes a report from torch's trace
     of a job that nobody can run again.
     """
-    refuse_lost_files({"--output": output, "--html": html})
+    validate_output_files({"--output": output, "--html": html})
     if output_format not in (
         "json",
         "html",
     ):  # what can be read back may take the place of what it was made of
-        refuse_lost_files({"--output": output}, files)
+        validate_output_files({"--output": output}, files)
     api.editor_address(editor)
     if moved and not traces:
         raise TcreadyError("--trace-root says where the files of a trace are: add --trace")
     if not files and not traces:
         raise click.MissingParameter(param_type="argument", param_hint="FILES...")
     if not compare:
-        together = _traced(traces, files, moved, quiet=quiet) if traces else api.combine(files)
+        together = _report_from_trace(traces, files, moved, quiet=quiet) if traces else api.combine(files)
         if traces:
             api.keep_last(together, Path.cwd())
         show(
@@ -122,15 +122,16 @@ def report(
     return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
 
 
-def _traced(
+def _report_from_trace(
     traces: tuple[str, ...], targets: tuple[str, ...], moved: tuple[str, ...], *, quiet: bool
 ) -> Report:
-    """The report of a job's trace and the sources of `targets`. Raises TcreadyError if one of these is a report."""
+    """Return the report from the trace of a job and the sources of `targets`. Raises TcreadyError if one of these is
+    a report."""
     stored = next((name for name in targets if name.lower().endswith((".json", ".html", ".htm"))), None)
     if stored is not None:
         raise TcreadyError(
             f"{stored} is a report, and --trace takes sources: store the report of the trace as JSON, then merge "
             "the two with `tcready report`"
         )
-    with telling(quiet) as (announce, progress):
+    with show_progress(quiet) as (announce, progress):
         return api.check_trace(traces, targets, moved=moved, announce=announce, progress=progress)

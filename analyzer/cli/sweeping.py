@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_folder_of_pages, refuse_lost_files, say_what_failed, show
-from tcready.cli.telling import telling
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options
+from tcready.cli.output import say_what_failed, show, validate_output_files, validate_page_folder
+from tcready.cli.telling import show_progress
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema.words import TcreadyError
 
 HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}
-"""Fields of RunOptions that hold for many models."""
+"""Fields of RunOptions that apply to many models."""
 READ = frozenset("mode torch exclude low plain_call".split())
 REPORTED = frozenset("select ignore per_file_ignores fail_on third_party".split())
 SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet".split())
@@ -22,12 +22,12 @@ SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet"
 
 @click.command()
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
-@asked(SweepOptions)
-@asked(RunOptions, only=HOW)
-@asked(ReadOptions, only=READ)
-@asked(WorkOptions, only=frozenset({"cache"}))
-@asked(ReportOptions, only=REPORTED)
-@asked(CommandOptions, only=SHOWN)
+@with_options(SweepOptions)
+@with_options(RunOptions, only=HOW)
+@with_options(ReadOptions, only=READ)
+@with_options(WorkOptions, only=frozenset({"cache"}))
+@with_options(ReportOptions, only=REPORTED)
+@with_options(CommandOptions, only=SHOWN)
 @click.pass_context
 def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Check many models, store the results, and report on all models.
@@ -41,20 +41,20 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
         wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
         targets = tuple(text for text in targets if text not in axes)
-    kept = {"--export": wanted.export, "--store": wanted.store}
+    written = {"--export": wanted.export, "--store": wanted.store}
     if not targets and wanted.export is not None:
-        refuse_lost_files(kept)
+        validate_output_files(written)
         api.export_sweeps(wanted.store, wanted.export)
         return 0
     if not targets:
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
-    refuse_lost_files({"--output": command.output, "--html": command.html, **kept}, targets)
+    validate_output_files({"--output": command.output, "--html": command.html, **written}, targets)
     if command.html is not None:
-        refuse_folder_of_pages(command.html)
+        validate_page_folder(command.html)
     api.editor_address(command.editor)  # raise for an invalid one before anything runs
-    with telling(command.quiet) as (announce, progress):
+    with show_progress(command.quiet) as (announce, progress):
         report = api.sweep(
             targets,
             run=command.run is not False,

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 LONG = 10.0
-"""Seconds of reading after which a log that is no terminal says so, and how often it does."""
+"""Seconds of reading after which a log says so, and between repetitions."""
 OFTEN = 5.0
-"""Seconds between two lines of one stage in such a log, at least."""
+"""Minimum number of seconds between two lines of one stage in a log."""
 CANNOT_REDRAW = ("dumb", "unknown")
-"""Terminals, by TERM, that cannot take a line back."""
+"""Values of TERM of terminals that cannot overwrite a line."""
 SOON = 0.5
-"""Seconds of reading after which a terminal shows it: a small file is read before, and rich takes time to load."""
+"""Seconds of reading after which a terminal shows progress: small files take less, and importing rich takes time."""
 
 
 @contextlib.contextmanager
-def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
+def show_progress(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
     """Yield two functions that write to stderr: one announces a line, one takes the progress of the work.
 
     On a terminal, one line shows the current work, how much of it is done, the time since the start and what remains.
@@ -50,20 +50,20 @@ def _nothing(_: object) -> None: ...
 
 
 class Clock:
-    """What is told of the work: how far it is, since when, and how long it will take as far as anything says so."""
+    """Progress of the work: how far it is, when it began, and an estimate of the time left."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._start = now()
         self._since = self._start
-        """When what is counted now began to be counted."""
+        """When counting of the current item began."""
         self._first = 0
         self._at = self._start
-        """When `latest` was told."""
+        """When `latest` was received."""
         self.latest = Progress("", "")
 
     def put(self, progress: Progress) -> None:
-        """Take the current progress. A repetition, which differs in the time left at most, changes nothing."""
+        """Take the current progress. If nothing but the time left differs, nothing changes."""
         if without_time(progress) == without_time(self.latest):
             return
         self._at = self._now()
@@ -77,7 +77,7 @@ class Clock:
 
     @property
     def remaining(self) -> str:
-        """What is left of the budget; without one what the rest takes if it goes on like what was counted."""
+        """Return the remaining budget; without a budget, extrapolate from the speed so far."""
         latest, idle = self.latest, self._now() - self._at
         if latest.left is not None:
             return f"{max(latest.left - idle, 0.0):.0f} s of the budget left"
@@ -92,12 +92,12 @@ class Clock:
 
 
 def without_time(progress: Progress) -> Progress:
-    """The progress without the time that is left."""
+    """Return the progress without the time left."""
     return replace(progress, left=None)
 
 
 class _Lines:
-    """Lines on stderr: one for each stage of each run, and every few seconds one of what goes on in it."""
+    """Lines on stderr: one for each stage of each run, and one every few seconds within a long stage."""
 
     def __init__(self) -> None:
         self._clock = Clock()
@@ -105,7 +105,7 @@ class _Lines:
         self._written: Progress | None = None
         """The progress in the last line."""
         self._last = 0.0
-        """Seconds at which the last line was written."""
+        """When the last line was written, in seconds."""
         self._reading = threading.Timer(LONG, self._say_reading)
         self._reading.daemon = True
         self._lock = threading.Lock()
@@ -142,7 +142,7 @@ class _Lines:
                 self._write()
 
     def _say_reading(self) -> None:
-        """Where one file takes so long that nothing else is told."""
+        """Announce reading if one file takes long and nothing else is shown."""
         with self._lock:
             if not self._clock.latest.stage:
                 self._clock.put(Progress("reading", "reading the sources"))
@@ -156,13 +156,13 @@ class _Lines:
 
 
 class _Live:
-    """One line on a terminal that shows the work as it goes on, and is gone when it is done."""
+    """One line on a terminal that shows the progress and disappears at the end."""
 
     def __init__(self) -> None:
         self._clock = Clock()
         self._shown = contextlib.ExitStack()
         self._console: Console | None = None
-        """What shows the line, once there is one."""
+        """The console that shows the line, once it exists."""
 
     def __enter__(self) -> _Live:
         return self
@@ -188,7 +188,7 @@ class _Live:
         from rich.console import Console
 
         self._console = Console(stderr=True, highlight=False)
-        # rich asks for the text again with each picture of the spinner: the seconds go on while nothing else is told
+        # rich asks for the text again with each picture of the spinner: the seconds continue while there is no other news
         self._shown.enter_context(self._console.status(self))
 
     def __rich__(self) -> Text:

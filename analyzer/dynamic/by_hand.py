@@ -29,13 +29,13 @@ from tcready.options import (
     ReadOptions,
     RunOptions,
     declared,
-    refuse_parallel,
+    validate_parallel,
     words,
 )
 from tcready.schema.bench import BenchRun
 from tcready.schema.observation import Observation
 from tcready.schema.words import EAGER, TcreadyError
-from tcready.target import Target, quoted
+from tcready.target import Target, quote
 
 _OPTIONS = tuple(each for each in declared(RunOptions) if each.option.worker)
 _BENCH = {each.field: each for each in declared(BenchOptions)}
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     request = _request(given)
     try:
         _refuse(given)
-        refuse_parallel(request.options)
+        validate_parallel(request.options)
         _refuse_unwritable(given.output)
         seen = observe(request, _say)
         seen = _add_measurements(seen, request, given, began) if given.bench else seen
@@ -146,7 +146,7 @@ def _add_measurements(
         round(time.monotonic() - began, 1),
         tuple(dict.fromkeys(work.cut)),
         tuple((name, value) for name, value in settings.items() if value),
-        " ".join(["python", *map(quoted, sys.argv)]),
+        " ".join(["python", *map(quote, sys.argv)]),
     )
     return replace(seen, bench_run=ran)
 

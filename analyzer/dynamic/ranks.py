@@ -26,7 +26,7 @@ from tcready.schema.frame import Frame
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.parallel import BlocksRun, ParallelRun, RankDifference, RankRun, RankSide
 from tcready.schema.run import BreakSite
-from tcready.schema.troubles import Troubles, is_fsdp_hook
+from tcready.schema.troubles import CaptureFailures, is_fsdp_hook
 from tcready.schema.words import STAGES, Origin, Parallelism, StageReason
 
 MANY = 20
@@ -258,7 +258,7 @@ def _rank_run(each: Left, ended: str) -> RankRun:
         detail = f"{failed.stage} failed: {failed.detail}"
     elif not each.captured and each.state.doing is not None:
         detail = f"it ended in stage {each.state.doing}" + (f", at {each.place}" if each.place else "")
-    troubles = Troubles.of(seen)
+    troubles = CaptureFailures.of(seen)
     breaks = [item.first for item in troubles.breaks if not is_fsdp_hook(item.first)]
     frames = [Frame(frame.path, frame.line, frame.symbol) for frame in troubles.frames]
     cover = seen.coverage

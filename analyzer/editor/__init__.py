@@ -1,8 +1,8 @@
 """The language server: `tcready lsp`.
 
 `server` speaks the protocol and decides when to read; `reader` reads the open files of a project as `tcready check`
-would, with text that is not saved yet; `last_run` has the result of the last run; `words` and `values` render both.
-Only `server` and `values` know pygls and lsprotocol. Nothing of a project is imported or executed.
+would, including unsaved text; `last_run` has the result of the last run; `words` and `values` render both. Only
+`server` and `values` need pygls and lsprotocol. Nothing of a project is imported or executed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ EXTRA = "the language server needs pygls: pip install 'tcready[lsp]'"
 
 
 def serve(settings_at: SettingsAt) -> None:
-    """Answers one editor over stdin and stdout until it leaves.
+    """Serve one editor over stdin and stdout until it leaves.
 
-    `settings_at` gives what the project in a folder says. Raises TcreadyError if pygls is not installed.
+    `settings_at` returns the settings of the project in a folder. Raises TcreadyError if pygls is not installed.
     """
     try:
         import pygls.lsp.server  # noqa: F401 - whether the extra is there

@@ -1,4 +1,4 @@
-"""The results of the last run in a folder, and whether the code has changed since."""
+"""Results of the last run in a folder, and whether the code has changed since."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcready.static.source import encoded
 
 @dataclass(frozen=True)
 class Share:
-    """What of a class ran in graphs, within one target."""
+    """How much of a class ran in graphs, within one target."""
 
     target: TargetReport
     operations: int
@@ -38,11 +38,11 @@ class LastRun:
         self._own |= {found.path for found in report.findings if found.origin == "own"}
 
     def finding(self, found: Finding) -> Finding | None:
-        """What the report tells of a finding of the source."""
+        """Return what the report of the run says about a finding of the source."""
         return self._by_print.get(found.fingerprint)
 
     def seen_at(self, path: str, line: int) -> tuple[Finding, ...]:
-        """What only a run showed on a 1-based line."""
+        """Return the findings on a 1-based line that only a run shows."""
         return tuple(
             found
             for found in self.report.findings
@@ -50,17 +50,17 @@ class LastRun:
         )
 
     def runs_of(self, found: Finding) -> tuple[TargetReport, ...]:
-        """The runs that say something of one of the report's findings."""
+        """Return the runs with results for one of the report's findings."""
         named = {entry.target for entry in found.targets}
         return tuple(target for target in self._runs if target.target in named)
 
-    def is_told(self, found: Finding, texts: Mapping[str, str]) -> bool:
-        """Whether some run says something of one of the report's findings, and all that do are fresh."""
+    def has_fresh_result(self, found: Finding, texts: Mapping[str, str]) -> bool:
+        """Return True if a run has results for one of the report's findings, and all runs that do are fresh."""
         runs = self.runs_of(found)
         return bool(runs) and all(self.is_fresh(run, texts) for run in runs)
 
     def runs_from(self, target: str, root: StaticModule) -> tuple[TargetReport, ...]:
-        """The runs of a target of the source, whose outermost module is `root`."""
+        """Return the runs of a target of the source, with outermost module `root`."""
         return tuple(
             run
             for run in self._runs
@@ -69,7 +69,7 @@ class LastRun:
         )
 
     def shares_of(self, module: StaticModule) -> tuple[Share, ...]:
-        """What ran in graphs of all that modules of its class did, where they are parts of what was run."""
+        """Return how much of a class's modules ran in graphs, for runs in which they are parts."""
         found = []
         for run in self._runs:
             parts = [m for m in run.observation.modules if m.name and m.ops]
@@ -80,21 +80,21 @@ class LastRun:
         return tuple(found)
 
     def is_fresh(self, run: TargetReport, texts: Mapping[str, str]) -> bool:
-        """Whether every file that ran is as it was; `texts` stand in the place of files, by the report's paths.
+        """Return True if no file that ran has changed; `texts` replace the content of files, by the report's paths.
 
-        What was never below the folder, as installed packages are, is taken to be.
+        Files outside of the folder, such as installed packages, are assumed unchanged.
         """
         return next(self._changed(run, texts), None) is None
 
     def out_of_date(
         self, path: str, texts: Mapping[str, str]
     ) -> tuple[tuple[TargetReport, tuple[str, ...]], ...]:
-        """The runs that a file was part of and that are not fresh, each with the files that changed since."""
+        """Return the outdated runs that include a file, each with the files that changed since."""
         among = ((run, tuple(self._changed(run, texts))) for run in self._runs if path in self._then(run))
         return tuple((run, changed) for run, changed in among if changed)
 
     def _then(self, run: TargetReport) -> Mapping[str, str]:
-        """The digests of the files that ran."""
+        """Return the digests of the files that ran."""
         return dict(run.observation.digests) or self._read
 
     def _changed(self, run: TargetReport, texts: Mapping[str, str]) -> Iterator[str]:
@@ -104,7 +104,7 @@ class LastRun:
                 yield path
 
     def _now(self, path: str, texts: Mapping[str, str]) -> str | None:
-        """The digest of a file as it is; None if it is not below the folder."""
+        """Return the digest of the current file; None if it is not below the folder."""
         if path in texts:
             data = encoded(texts[path])
         else:

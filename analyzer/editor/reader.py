@@ -27,37 +27,37 @@ from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, holds
 
 SettingsAt: TypeAlias = "Callable[[Path], Settings]"
-"""What the project in a folder asks for. Raises TcreadyError if its pyproject.toml says what it cannot."""
-KEPT = 100
-"""Files that were closed, of which what was read is kept; with more of them all is dropped."""
+"""Returns the settings of the project in a folder. Raises TcreadyError for an invalid pyproject.toml."""
+MOST_CLOSED = 100
+"""Number of closed files for which the reading is cached; beyond it, the cache is cleared."""
 
 
 @dataclass(frozen=True)
 class CellText:
-    """A cell of a notebook as the editor has it."""
+    """A cell of a notebook in the editor."""
 
     uri: str
     version: int | None
     text: str
     is_code: bool
-    """Whether it holds Python."""
+    """The cell contains Python."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file as the editor has it."""
+    """A file in the editor."""
 
     uri: str
     path: Path
-    """Its real path; one that no file has if it was never saved."""
+    """Its real path; a path without a file if it was never saved."""
     version: int | None
     text: str
     cells: tuple[CellText, ...] = ()
-    """Of a notebook, in order; `text` is then that of the file."""
+    """The cells of a notebook, in order; `text` is then that of the file."""
 
 
 def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText]) -> Document:
-    """A notebook, with the file that its cells make."""
+    """Return a notebook, with the file made of its cells."""
     made: list[dict[str, object]] = [
         {
             "cell_type": "code" if cell.is_code else "markdown",
@@ -73,37 +73,37 @@ def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText
 
 @dataclass(frozen=True)
 class Read:
-    """What is known of some documents."""
+    """Results of reading some documents."""
 
     root: Path
     documents: Mapping[str, Document]
-    """Those that were read, by URI."""
+    """The documents that were read, by URI."""
     report: Report | None
-    """All but the targets; None if the project's options say what cannot be done."""
+    """Everything except the targets; None if the project's options are invalid."""
     targets: tuple[StaticTarget, ...]
     """The models in the documents."""
     last_run: LastRun | None
-    """What was run last here; None if nothing was."""
+    """The last run in this folder; None if there is none."""
     problems: tuple[str, ...]
-    """What is wrong with the project's options."""
+    """Problems with the project's options."""
 
     def shown(self, document: Document) -> str:
-        """How the report names the document."""
+        """Return the name of the document in the report."""
         return display_path(str(document.path), str(self.root))
 
     def findings(self, document: Document) -> tuple[Finding, ...]:
-        """What stands in the document."""
+        """Return the findings in the document."""
         path = self.shown(document)
         return tuple(found for found in self.report.findings if found.path == path) if self.report else ()
 
     def source(self, document: Document) -> SourceText | None:
-        """What of the document was read; None if nothing was."""
+        """Return the source of the document; None if nothing was read."""
         path = self.shown(document)
         sources = self.report.sources if self.report is not None else ()
         return next((source for source in sources if source.path == path), None)
 
     def texts(self) -> dict[str, str]:
-        """The texts of the documents by the paths that the report has for them."""
+        """Return the texts of the documents by their paths in the report."""
         return {self.shown(document): document.text for document in self.documents.values()}
 
 
@@ -111,8 +111,8 @@ Stamp: TypeAlias = "tuple[int, int] | None"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What the project asks for, as long as the files that say so are as they were."""
+class _ProjectSettings:
+    """The settings of the project, valid as long as the files that define them do not change."""
 
     stamps: Mapping[Path, Stamp]
     settings: Settings
@@ -123,68 +123,70 @@ class _Asked:
 
 
 class Reader:
-    """Reads one project again and again; what is as it was is not read anew. Not for several threads at once."""
+    """Reads a project repeatedly and reuses what did not change. Not thread-safe."""
 
     def __init__(self, root: Path, settings_at: SettingsAt, rules: RuleSet) -> None:
-        """`root` is the folder that paths are relative to, whose pyproject.toml counts."""
+        """`root`: the folder that paths are relative to, and that has the pyproject.toml."""
         self._root = root
         self._settings_at = settings_at
         self._rules = rules
         self._texts = RuleTexts((rule.code for rule in rules.load()), rules.load)
-        self._asked: _Asked | None = None
+        self._current: _ProjectSettings | None = None
         self._last: tuple[Stamp, LastRun | None] = None, None
         self._seen: set[Unit] = set()
 
     def read(self, documents: Iterable[Document], stop: Stop = never) -> Read:
-        """What `tcready check` would tell of the documents if they were saved; those that it passes by are left out.
+        """Return what `tcready check` would report if the documents were saved; documents that it skips are left out.
 
-        Of documents that are one file under several names the last is read, and the others are left out.
+        If documents are one file under several names, only the last is read.
 
-        Raises StoppedError soon after `stop` says so.
+        Raises StoppedError soon after `stop` returns True.
         """
-        asked = self._renewed()
-        by_path = {each.path: each for each in documents if self._is_read(each.path, asked.options)}
+        current = self._renewed()
+        by_path = {each.path: each for each in documents if self._is_read(each.path, current.options)}
         chosen = {each.uri: each for each in by_path.values()}
         report: Report | None = None
         targets: tuple[StaticTarget, ...] = ()
-        problems = asked.problems
+        problems = current.problems
         try:
-            report, targets = self._report(asked, list(chosen.values()), stop)
+            report, targets = self._report(current, list(chosen.values()), stop)
         except TcreadyError as error:
             problems += (str(error),)
         return Read(self._root, chosen, report, targets, self.last_run(), problems)
 
     def _report(
-        self, asked: _Asked, documents: Sequence[Document], stop: Stop
+        self, current: _ProjectSettings, documents: Sequence[Document], stop: Stop
     ) -> tuple[Report, tuple[StaticTarget, ...]]:
         units = [Unit(display_path(str(d.path), str(self._root)), d.path, None) for d in documents]
         self._seen.update(units)
-        if len(self._seen) > len(units) + KEPT:
-            asked.session.forget()
+        if len(self._seen) > len(units) + MOST_CLOSED:
+            current.session.forget()
             self._seen = set(units)
         texts = {document.path: document.text for document in documents}
-        options = asked.settings.report
-        found = asked.session.check(list(dict.fromkeys(units)), texts, stop, options)
+        options = current.settings.report
+        found = current.session.check(list(dict.fromkeys(units)), texts, stop, options)
         # nothing is shown of regions, which would be made of the targets
         report = merge(dataclasses.replace(found.result, targets=()), (), found.rules, found.tool)
-        read = asked.options
+        read = current.options
         version = ".".join(map(str, read.torch or ()))
-        how = Reading(asked.settings.values["mode"], read.low, read.plain_call, version)
+        how = Reading(current.settings.values["mode"], read.low, read.plain_call, version)
         report = dataclasses.replace(report, readings=(how,))
         names = [unit.target for unit in units]
-        return narrow.narrowed(report, asked.known, options, names, self._root)[0], found.result.targets
+        return narrow.filter_report(report, current.known, options, names, self._root)[
+            0
+        ], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
-        """Whether a check of the project would read the file; one outside of its folder counts as named."""
+        """Return True if a check of the project would read the file; a file outside of its folder counts as named."""
         if is_installed(str(path)) or is_excluded(path, options.exclude, self._root):
             return False
         return holds(self._root, path) or not path.is_relative_to(self._root)
 
-    def _renewed(self) -> _Asked:
-        """What the project asks for now; what held before, else the defaults, if it says what it cannot."""
-        asked = self._asked
-        if asked is not None and all(_stamp(path) == then for path, then in asked.stamps.items()):
-            return asked
+    def _renewed(self) -> _ProjectSettings:
+        """Return the current settings of the project; if they are invalid, the previous ones, else the defaults."""
+        current = self._current
+        if current is not None and all(_stamp(path) == then for path, then in current.stamps.items()):
+            return current
         problems = []
         file = self._root / project.FILE
         stamps = {file: _stamp(file)}
@@ -193,40 +195,42 @@ class Reader:
             Question(self._texts, self._rules.tool(), settings.report, self._root)  # a code may be of no rule
         except TcreadyError as error:
             problems.append(str(error))
-            settings = asked.settings if asked is not None else resolve({}, root=self._root, at_command=True)
+            settings = (
+                current.settings if current is not None else resolve({}, root=self._root, at_command=True)
+            )
         known = narrow.Known()
         if settings.report.baseline is not None:
             file = self._root / settings.report.baseline
             stamps[file] = _stamp(file)
             try:
-                known = narrow.known(settings.report, self._root)
+                known = narrow.load_known(settings.report, self._root)
             except TcreadyError as error:
                 problems.append(str(error))
         options = dataclasses.replace(
             settings.read,
             torch=installed.torch_for(settings.read.torch, self._root),
-            lenient=True,  # what does not parse and does not name torch is somebody else's to tell
+            lenient=True,  # other tools report code that does not parse and does not name torch
         )
-        same = asked is not None and asked.options == options
-        session = asked.session if asked is not None and same else Session(options, self._rules)
-        self._asked = _Asked(stamps, settings, session, options, known, tuple(problems))
-        return self._asked
+        same = current is not None and current.options == options
+        session = current.session if current is not None and same else Session(options, self._rules)
+        self._current = _ProjectSettings(stamps, settings, session, options, known, tuple(problems))
+        return self._current
 
     def has_new_run(self) -> bool:
-        """Whether another run was kept since the last one was looked at."""
-        return explaining.when_kept(self._root) != self._last[0]
+        """Return True if another run was stored since the last one was loaded."""
+        return explaining.stored_stamp(self._root) != self._last[0]
 
     def last_run(self) -> LastRun | None:
-        """What was run last here, read anew if another run was kept since."""
-        stamp = explaining.when_kept(self._root)
+        """Return the last run, loaded again if another one was stored since."""
+        stamp = explaining.stored_stamp(self._root)
         if stamp != self._last[0]:
-            report = explaining.kept(self._root)
+            report = explaining.stored_report(self._root)
             self._last = stamp, LastRun(report, self._root) if report is not None else None
         return self._last[1]
 
 
 def _stamp(path: Path) -> Stamp:
-    """Another value whenever the file was written; None if it is not there."""
+    """Return a value that changes whenever the file is written; None if it does not exist."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):

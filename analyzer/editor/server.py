@@ -1,6 +1,6 @@
-"""The language server: handle messages of the editor, publish results, and decide when to read.
+"""The language server: receives messages from the editor, sends what to show, and decides when to read.
 
-Handlers run in one thread, which reads nothing itself: one other thread reads, one project after the other.
+Handlers run in one thread, which reads nothing; another thread reads one project after the other.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ from tcready.target import NOTEBOOK
 PAUSE = 0.2
 """Seconds without a change after which the text is read."""
 WAITED_FOR = 1.5
-"""Seconds that a hover or a code action waits for a reading: editors ask again, and somebody waits for the answer."""
+"""Seconds that a hover or a code action waits for a reading: editors repeat requests, and the user waits for the
+answer."""
 LONGEST = 10_000
-"""Lines of a document that is read while somebody types: a longer one takes seconds, and is read when it is saved."""
+"""Maximum lines of a document that is read while the user types: longer ones take seconds, and are read when saved."""
 WATCHED = ("**/*.py", "**/pyproject.toml", "**/.tcready_cache/*.json")
-"""Files whose change may change what is shown; the last run is kept in the cache."""
+"""Files that may affect what is shown; the last run is stored in the cache."""
 PYTHON = "python"
 UNSAVED = "untitled"
 """The scheme of documents that were never saved."""
 LAST = 4
-"""Lines of a traceback that are logged."""
+"""Number of lines of a traceback that are logged."""
 
 
 def serve(settings_at: SettingsAt) -> None:
-    """Answers one editor over stdin and stdout until it leaves."""
+    """Serve one editor over stdin and stdout until it leaves."""
     for ending in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(
             signal, ending
@@ -76,34 +77,34 @@ def serve(settings_at: SettingsAt) -> None:
 
 
 class _Project:
-    """One project's open documents, and what is known of them."""
+    """The open documents of a project, and the results for them."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.documents: dict[str, Document] = {}
-        """By URI; what was edited last comes last."""
+        """By URI; the last edited one is last."""
         self.put_off: dict[str, Document] = {}
-        """As they were read last: long ones, in which somebody types until they are saved."""
+        """The last reading of long documents that are being edited and not saved yet."""
         self.files_changed = False
-        """Whether files changed outside of the editor since a reading began."""
+        """Files changed outside of the editor since a reading began."""
         self.read: Read | None = None
         self.stop = threading.Event()
-        """Stops the reading that was asked for last."""
+        """Stops the last requested reading."""
         self.task: asyncio.Task[None] | None = None
-        """That reading."""
+        """The last requested reading."""
 
     @property
     def is_reading(self) -> bool:
-        """Whether a reading is under way, or waits for its pause to end."""
+        """Return True if a reading is in progress, or waits for its pause to end."""
         return self.task is not None and not self.task.done()
 
     def texts(self) -> tuple[Document, ...]:
-        """What is to be read."""
+        """Return the texts to read."""
         return tuple(self.put_off.get(uri, document) for uri, document in self.documents.items())
 
 
 class Editing:
-    """What one editor has open, and what it was told."""
+    """The documents that one editor has open, and what was published to it."""
 
     def __init__(self, server: LanguageServer, settings_at: SettingsAt) -> None:
         self._server = server
@@ -112,14 +113,14 @@ class Editing:
         self._pool = ThreadPoolExecutor(1, "reading")
         self._projects: dict[Path, _Project] = {}
         self._where: dict[str, Path] = {}
-        """The folder of the project that each open document is of, by URI."""
+        """The folder of the project of each open document, by URI."""
         self._published: dict[str, tuple[int | None, list[types.Diagnostic]]] = {}
-        """What the editor shows of each open document, by URI."""
+        """The diagnostics that the editor shows for each open document, by URI."""
         self._logged: dict[Path, tuple[str, ...]] = {}
-        """What is wrong with each project's options, as it was told last."""
+        """The problems with each project's options that were logged last."""
 
     def connect(self) -> None:
-        """Has the server call what is below."""
+        """Register the handlers below with the server."""
         notices: dict[str, Callable[[Any], None]] = {
             types.INITIALIZE: self.begun,
             types.INITIALIZED: self.connected,
@@ -144,12 +145,12 @@ class Editing:
         }
         for method, handler in notices.items():
             self._server.feature(method)(_function(handler))
-        for method, (asked, options) in requests.items():
-            self._server.feature(method, options)(_coroutine(asked))
+        for method, (kind, options) in requests.items():
+            self._server.feature(method, options)(_coroutine(kind))
         self._server.report_server_error = lambda error, _source: self._log(str(error))
 
     def end(self) -> None:
-        """Nothing more is read."""
+        """Stop all readings."""
         self._stop_all()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -157,13 +158,13 @@ class Editing:
         for each in self._projects.values():
             each.stop.set()
 
-    # What the editor tells
+    # Notifications of the editor
 
     def begun(self, params: types.InitializeParams) -> None:
         self._server.protocol.trace = params.trace or types.TraceValue.Off
 
     def connected(self, _params: types.InitializedParams) -> None:
-        """Asks to be told of files that change outside of the editor, if it can tell."""
+        """Request notifications about files that change outside of the editor, if it supports them."""
         if self._can("workspace.did_change_watched_files.dynamic_registration"):
             watched = [types.FileSystemWatcher(pattern) for pattern in WATCHED]
             how = types.DidChangeWatchedFilesRegistrationOptions(watched)
@@ -218,7 +219,7 @@ class Editing:
         self._forget(_texts_of(self._taken_from(root, uri)))
 
     def _taken_from(self, root: Path, uri: str) -> Document:
-        """A document that is not of this project any more."""
+        """Remove a document from a project that it does not belong to any more."""
         found = self._projects[root]
         document = found.documents.pop(uri)
         found.put_off.pop(uri, None)
@@ -230,7 +231,7 @@ class Editing:
         return document
 
     def _forget(self, uris: Iterable[str]) -> None:
-        """Shows nothing any more of texts that are gone."""
+        """Clear the diagnostics of closed texts."""
         for uri in uris:
             if self._published.pop(uri, (None, []))[1]:
                 self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
@@ -247,8 +248,8 @@ class Editing:
         if found is not None:
             before = found.documents[uri]
             now = found.documents[uri] = self._notebook(uri, before.path)
-            kept = set(_texts_of(now))
-            self._forget(gone for gone in _texts_of(before) if gone not in kept)
+            current = set(_texts_of(now))
+            self._forget(gone for gone in _texts_of(before) if gone not in current)
             self._ask(found, PAUSE)
 
     def notebook_saved(self, params: types.DidSaveNotebookDocumentParams) -> None:
@@ -260,7 +261,7 @@ class Editing:
         self._closed(params.notebook_document.uri)
 
     def _notebook(self, uri: str, path: Path) -> Document:
-        """A notebook as the editor has it now."""
+        """Return the current notebook of the editor."""
         workspace = self._server.workspace
         known = workspace.get_notebook_document(notebook_uri=uri)
         cells = []
@@ -292,25 +293,25 @@ class Editing:
         at = types.Range(params.position, params.position)
         if around is not None:
             return self._hover_in_cell(read, document, uri, at)
-        found = values.touching(read.findings(document), at, places)
+        found = values.findings_at(read.findings(document), at, places)
         texts, rules = read.texts(), rules_by_code(known[0].report)
         last = read.last_run
         if last is not None:
             rules = {**rules_by_code(last.report), **rules}
             seen = last.seen_at(read.shown(document), params.position.line + 1)
-            found += [each for each in seen if last.is_told(each, texts)]
+            found += [each for each in seen if last.has_fresh_result(each, texts)]
         if not found:
             return None
         paragraphs = [words.about(each, rules, last, texts) for each in found]
         return self._hover(paragraphs, places.of(found[0]))
 
     def _hover_in_cell(self, read: Read, document: Document, uri: str, at: types.Range) -> types.Hover | None:
-        """What is known of findings in a cell; a run was of something else than the notebook."""
+        """Return the results for findings in a cell, without the last run, which was not of the notebook."""
         own = [each for each in values.in_cells(read, document) if each.cell.uri == uri]
         if not own or read.report is None:
             return None
         places, rules = self._places_in(own[0].cell.text), rules_by_code(read.report)
-        touched = values.touching([each.shown for each in own], at, places)
+        touched = values.findings_at([each.shown for each in own], at, places)
         paragraphs = [
             words.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched
         ]
@@ -336,7 +337,7 @@ class Editing:
             versions=bool(self._can("workspace.workspace_edit.document_changes")),
             disabled=bool(self._can("text_document.code_action.disabled_support")),
         )
-        found = values.touching(read.findings(document), params.range, places)
+        found = values.findings_at(read.findings(document), params.range, places)
         return Actions(read, document, places, installed.load_rules(), capable).of(found)
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -348,17 +349,17 @@ class Editing:
         return values.lenses(lines, places)
 
     async def _known(self, uri: str, longest: float | None = None) -> tuple[Read, Document, Places] | None:
-        """What is known of a document as it stands, once that is read; None if it is none of ours.
+        """Return the results for the current document, once it is read; None if it is not one of ours.
 
-        With `longest` the question is about a place in the text as it stands when it is asked: None if the text
-        changes meanwhile, or is not read after so many seconds.
+        With `longest`, the request is about a position in the current text: return None if the text changes meanwhile,
+        or is not read within so many seconds.
         """
         found = self._project_of(uri)
-        asked = found.documents.get(uri) if found is not None else None
+        opened_document = found.documents.get(uri) if found is not None else None
         end = None if longest is None else time.monotonic() + longest
         while found is not None and found.task is not None and not found.task.done():
             left = None if end is None else end - time.monotonic()
-            if left is not None and (left <= 0 or found.documents.get(uri) is not asked):
+            if left is not None and (left <= 0 or found.documents.get(uri) is not opened_document):
                 return None
             await asyncio.wait((found.task,), timeout=left)
         if found is None or found.read is None:
@@ -371,7 +372,7 @@ class Editing:
         return (read, document, self._places(document)) if document is not None else None
 
     async def _with_last_run(self, found: _Project) -> None:
-        """What is known, with a run that was kept since it was read: not every editor tells of files that change."""
+        """Add a run that was stored since the reading: not every editor sends notifications about changed files."""
         if found.read is not None and found.reader.has_new_run():
             loop = asyncio.get_running_loop()
             last = await loop.run_in_executor(self._pool, found.reader.last_run)
@@ -381,7 +382,7 @@ class Editing:
     # Reading
 
     def _ask(self, wanted: _Project, pause: float = 0.0, *, lenses: bool = False) -> None:
-        """Reads a project anew after a pause; a reading that is under way is stopped."""
+        """Read a project again after a pause; stop a reading in progress."""
         wanted.stop.set()
         wanted.stop = threading.Event()
         wanted.task = asyncio.get_running_loop().create_task(
@@ -421,7 +422,7 @@ class Editing:
             self._pool.submit(gc.collect)
 
     def _publish(self, read: Read, documents: Iterable[Document]) -> None:
-        """Shows what was read, where the editor does not show it already."""
+        """Publish the results that the editor does not show yet."""
         for document in documents:
             known = read.documents.get(document.uri)
             found = values.by_uri(read, known, self._places_in) if known is not None else {}
@@ -438,10 +439,10 @@ class Editing:
             for problem in read.problems:
                 self._log(problem)
 
-    # Documents and where they stand
+    # Documents and their locations
 
     def _path(self, uri: str, language: str) -> Path | None:
-        """Where a document of Python stands, or would; None for any other."""
+        """Return the path of a Python document, saved or not; None for any other."""
         scheme, _, named, *_ = urlparse(uri)
         if scheme == UNSAVED and language == PYTHON:
             path = Path(named) if os.path.isabs(named) else self._tops()[0] / f"{Path(named).name}.py"
@@ -454,7 +455,7 @@ class Editing:
         return _real(path)
 
     def _notebook_path(self, uri: str) -> Path | None:
-        """Where a notebook stands, or would."""
+        """Return the path of a notebook, saved or not."""
         scheme, _, named, *_ = urlparse(uri)
         if scheme == UNSAVED:
             return _real(self._tops()[0] / f"{Path(named).stem}{NOTEBOOK}")
@@ -462,28 +463,28 @@ class Editing:
         return _real(path) if path.is_absolute() and path.suffix == NOTEBOOK else None
 
     def _root_of(self, path: Path) -> Path:
-        """The folder that `tcready check` would be called in: the nearest whose pyproject.toml has a table of tcready's,
-        else the folder that was opened, else the file's own."""
+        """Return the folder in which to run `tcready check`: the nearest with a pyproject.toml that has a table of
+        tcready, else the folder that was opened, else the file's own."""
         holding = [top for top in self._tops() if path.is_relative_to(top)]
         top = max(holding, key=lambda each: len(each.parts), default=None)
         for folder in path.parents:
             try:
                 speaks = project.has_table(folder)
-            except TcreadyError:  # it will be told once it is read
+            except TcreadyError:  # it is reported once it is read
                 speaks = True
             if speaks or folder == top:
                 return folder
         return path.parent
 
     def _tops(self) -> list[Path]:
-        """The folders that are open; the working folder if there is none."""
+        """Return the open folders; the working folder if there are none."""
         opened = [folder.uri for folder in self._server.workspace.folders.values()]
         opened = opened or [self._server.workspace.root_uri or ""]
         found = [Path(os.path.realpath(path)) for uri in opened if (path := to_fs_path(uri))]
         return found or [Path.cwd()]
 
     def _project_of(self, uri: str) -> _Project | None:
-        """The project of an open document; another one than before if a pyproject.toml nearer to it came or went."""
+        """Return the project of an open document. It changes if a nearer pyproject.toml is created or removed."""
         before = self._where.get(uri)
         if before is None:
             return None
@@ -501,7 +502,7 @@ class Editing:
     # What is said beside that
 
     def _can(self, capability: str) -> Any:
-        """What the editor says of one of its capabilities; None if nothing."""
+        """Return the editor's value of one of its capabilities; None if it has none."""
         return get_capability(self._server.client_capabilities, capability, None)
 
     def _log(self, text: str) -> None:
@@ -513,14 +514,14 @@ class Editing:
 
 
 def _real(path: Path) -> Path | None:
-    """The real path; None if no file can have that name."""
+    """Return the real path; None if a file cannot have that name."""
     with contextlib.suppress(OSError, ValueError):
         return Path(os.path.realpath(path))
     return None
 
 
 def _texts_of(document: Document) -> list[str]:
-    """The URIs that something is shown of: of a notebook those of its cells."""
+    """Return the URIs with diagnostics of a document: for a notebook, those of its cells."""
     return [cell.uri for cell in document.cells] or [document.uri]
 
 
@@ -529,7 +530,7 @@ def _word(kind: types.CodeActionKind | str) -> str:
 
 
 def _function(handler: Callable[[Any], None]) -> Callable[[Any], None]:
-    """pygls marks what it calls, and methods cannot be marked."""
+    """Return a function for a method: pygls sets attributes on handlers, which methods do not allow."""
 
     def handle(params: Any) -> None:
         handler(params)

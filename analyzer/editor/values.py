@@ -28,15 +28,15 @@ SOURCE = "tcready"
 
 
 class Places:
-    """Places of a text as the editor counts them. Its lines end where Python's do."""
+    """Positions in a text in the editor's units. Lines end as in Python."""
 
     def __init__(self, text: str, units: Callable[[str], int]) -> None:
-        """`units` counts a piece of a line as the editor does: in UTF-16, if nothing else was agreed on."""
+        """`units` counts the units of a piece of a line as the editor does: UTF-16 unless negotiated otherwise."""
         self.lines = lines_of(text)
         self._units = units
 
     def position(self, line: int, column: int) -> types.Position:
-        """Of a 1-based line and character; what lies behind the text is where it ends."""
+        """Return the position of a 1-based line and character; the end of the text if it is beyond that."""
         if line > len(self.lines):
             line, column = len(self.lines), len(self.lines[-1]) + 1
         return types.Position(line - 1, self._units(self.lines[line - 1][: max(column - 1, 0)]))
@@ -48,13 +48,13 @@ class Places:
         return self.span(found.line, found.column, found.end_line, found.end_column)
 
     def whole(self, line: int) -> types.Range:
-        """A line without its indent."""
+        """Return the range of a line without its indent."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         return self.span(line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
 
 
 def diagnostics(read: Read, document: Document, places: Places) -> list[types.Diagnostic]:
-    """What is told of a document: its findings, why it cannot be read, and comments that hide nothing."""
+    """Return the diagnostics of a document: its findings, why it cannot be read, and comments that hide nothing."""
     if read.report is None:
         return []
     path = read.shown(document)
@@ -65,17 +65,17 @@ def diagnostics(read: Read, document: Document, places: Places) -> list[types.Di
 
 @dataclass(frozen=True)
 class InCell:
-    """A finding of a notebook, and where the editor shows it."""
+    """A finding of a notebook, and its position in the editor."""
 
     cell: CellText
     found: Finding
-    """As it was read: its lines are those of all code cells, one after the other."""
+    """As read: lines count through all code cells."""
     shown: Finding
-    """With its place in the cell."""
+    """With the position in the cell."""
 
 
 def in_cells(read: Read, document: Document) -> Iterator[InCell]:
-    """The findings of a notebook, each in the cell that it begins in."""
+    """Return the findings of a notebook, each with the cell that it begins in."""
     source = read.source(document)
     if source is None:
         return
@@ -96,7 +96,7 @@ def in_cells(read: Read, document: Document) -> Iterator[InCell]:
 
 
 def _cell_of(document: Document, source: SourceText, line: int) -> tuple[CellText | None, int]:
-    """The cell that a line of the program stands in, and which line of it that is; no cell if it has changed since."""
+    """Return the cell of a line of the program, and the line within it; no cell if it has changed since."""
     place = place_in(source.cells, line)
     if place is None or place.number > len(document.cells):
         return None, 1
@@ -105,7 +105,8 @@ def _cell_of(document: Document, source: SourceText, line: int) -> tuple[CellTex
 
 
 def _left_out(source: SourceText, line: int, written: str) -> int:
-    """How many characters at the beginning of a cell's line are no part of the program: a prompt, the cell's indent."""
+    """Return how many characters at the beginning of a cell's line are not part of the program: a prompt, the cell's
+    indent."""
     lines = lines_of(source.text)
     read = lines[line - 1] if line <= len(lines) else written
     return len(written) - len(read) if written.endswith(read) else 0
@@ -114,7 +115,7 @@ def _left_out(source: SourceText, line: int, written: str) -> int:
 def by_uri(
     read: Read, document: Document, places: Callable[[str], Places]
 ) -> dict[str, list[types.Diagnostic]]:
-    """What is told of each text of a document: of the cells of a notebook, or of the one that it is."""
+    """Return the diagnostics of each text of a document: of the cells of a notebook, or of the only text."""
     if not document.cells:
         return {document.uri: diagnostics(read, document, places(document.text))}
     found: dict[str, list[types.Diagnostic]] = {cell.uri: [] for cell in document.cells}
@@ -147,12 +148,12 @@ def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
 
 
 def _unread(document: Document, reason: str, places: Places) -> types.Diagnostic:
-    """Why nothing else is told of the document; at the place where its syntax breaks, if that is it."""
+    """Return a diagnostic on why nothing else is reported for the document, at its syntax error if there is one."""
     return _skipped(reason, _broken(document)[1], places)
 
 
 def _broken(document: Document) -> tuple[int, tuple[int, int, int, int]]:
-    """Where the syntax of a document breaks, behind the number of a notebook's cell; else where it begins."""
+    """Return the position of the syntax error, after the number of a notebook's cell; default: the beginning."""
     try:
         of_text(document.path, document.text)
     except UnreadableError as error:
@@ -182,9 +183,9 @@ def _idle(noqa: Noqa, places: Places) -> types.Diagnostic:
     )
 
 
-def touching(found: Iterable[Finding], asked: types.Range, places: Places) -> list[Finding]:
-    """The findings that a range, or a cursor, touches."""
-    first, last = _pair(asked.start), _pair(asked.end)
+def findings_at(found: Iterable[Finding], selected: types.Range, places: Places) -> list[Finding]:
+    """Return the findings that a range, or a cursor, touches."""
+    first, last = _pair(selected.start), _pair(selected.end)
     spans = ((each, places.of(each)) for each in found)
     return [each for each, span in spans if _pair(span.start) <= last and first <= _pair(span.end)]
 
@@ -194,7 +195,7 @@ def _pair(position: types.Position) -> tuple[int, int]:
 
 
 def lenses(lines: Iterable[Line], places: Places) -> list[types.CodeLens]:
-    """Text alone: there is nothing to click."""
+    """Return code lenses. They are text only, without a command."""
     return [
         types.CodeLens(range=places.whole(each.line), command=types.Command(title=each.text, command=""))
         for each in lines
@@ -203,16 +204,16 @@ def lenses(lines: Iterable[Line], places: Places) -> list[types.CodeLens]:
 
 @dataclass(frozen=True)
 class Capable:
-    """What the editor takes."""
+    """Capabilities of the editor."""
 
     versions: bool
-    """Changes that name the version of the document they are of."""
+    """Changes may name the version of their document."""
     disabled: bool
-    """Actions that it shows with the reason why they are not to be had."""
+    """Disabled actions are shown with the reason."""
 
 
 class Actions:
-    """What can be done about findings of a document."""
+    """Code actions for findings of a document."""
 
     def __init__(
         self, read: Read, document: Document, places: Places, rules: Sequence[Rule], capable: Capable
@@ -222,8 +223,8 @@ class Actions:
         self._capable = capable
 
     def of(self, found: Sequence[Finding]) -> list[types.CodeAction]:
-        """Changes first, the one to be preferred marked; then comments that hide. None if the text cannot be parsed, or
-        if Python would read another text: places are then not those of the editor."""
+        """Return changes first, the preferred one marked, then comments that hide. Return None if the text cannot be
+        parsed, or if Python would decode it differently, because positions then differ from those in the editor."""
         try:
             source = of_text(self._document.path, self._document.text)
         except UnreadableError:

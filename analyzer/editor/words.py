@@ -1,4 +1,4 @@
-"""Render findings and models for an editor, as text."""
+"""Texts that an editor shows about a finding and a model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tcready.reports.view import (
     named_target,
     number,
     percent,
-    reflowed,
+    reflow,
     run_evidence,
-    shortened,
+    shorten,
     static_evidence,
     status_phrase,
     visible,
@@ -30,7 +30,7 @@ from tcready.schema.static import Finding, RuleText, StaticModule, StaticTarget
 
 CHANGED = "the code changed since"
 NAMED = 3
-"""Files that are named where more may have changed."""
+"""Number of changed files that are named."""
 
 
 _MARKED = re.compile(r"`([^`]+)`|\\([!-/:-@\[-`{-~])|(&\w+;)|\*\*")
@@ -38,7 +38,7 @@ _MARKED = re.compile(r"`([^`]+)`|\\([!-/:-@\[-`{-~])|(&\w+;)|\*\*")
 
 @dataclass(frozen=True)
 class Line:
-    """What stands above a line of the source."""
+    """A text above a line of the source."""
 
     line: int
     """1-based."""
@@ -48,9 +48,10 @@ class Line:
 def about(
     found: Finding, rules: Mapping[str, RuleText], last: LastRun | None, texts: Mapping[str, str]
 ) -> str:
-    """All of a finding in short, as Markdown: what it is, why it hurts, what to write instead, what the last run showed.
+    """Return everything about a finding in short, as Markdown: the problem, why it hurts, what to write instead,
+    results of the last run.
 
-    `rules` are the texts by code; `texts` are what the open files hold, by the paths of the findings.
+    `rules`: the texts by code; `texts`: the content of open files, by the paths of the findings.
     """
     effect = EFFECT_WORD[found.effect]
     title = f"**{code_of(found)}** {found.name} ({found.level}, {effect}, {found.confidence} confidence)"
@@ -61,35 +62,35 @@ def about(
     parts += _in_the_run(found, last, texts)
     rule = advice_on(found, rules)
     if rule is not None:
-        parts.append(f"**Why it hurts:** {reflowed(rule.why)}")
-        parts.append(f"**Use instead:** {reflowed(rule.instead)}")
+        parts.append(f"**Why it hurts:** {reflow(rule.why)}")
+        parts.append(f"**Use instead:** {reflow(rule.instead)}")
     if found.rule:
         parts.append(f"`tcready rule {found.rule}` shows the rule's page, with an example.")
     return "\n\n".join(parts)
 
 
 def as_text(markdown: str) -> str:
-    """The Markdown that is made here, for a client that shows what it is given as it stands."""
+    """Convert our Markdown to plain text, for a client that does not render it."""
     return _MARKED.sub(lambda found: html.unescape(found[3] or "") or found[1] or found[2] or "", markdown)
 
 
 def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) -> Iterator[str]:
-    """What the last run showed of the finding; if the code is not what ran, that it is not."""
+    """Return what the last run showed about the finding, or a note that the code has changed since."""
     if last is None:
         return
     seen = last.finding(found)
-    if seen is None or not last.is_told(seen, texts):
+    if seen is None or not last.has_fresh_result(seen, texts):
         yield from _out_of_date(found.path, last, texts)
         return
     names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
     lines = [f"**In the last run** of {names}: {_spoken(status_phrase(seen, ran=True))}"]
-    lines += [f"- {_spoken(shortened(text))}" for text in run_evidence(seen)]
+    lines += [f"- {_spoken(shorten(text))}" for text in run_evidence(seen)]
     cost = cost_sentence(seen)
     yield "\n".join([*lines, *([f"- {plain(cost)}"] if cost else [])])
 
 
 def _out_of_date(path: str, last: LastRun, texts: Mapping[str, str]) -> Iterator[str]:
-    """That what was run last is not the code as it stands, of the runs that a file was part of."""
+    """Return a note that the code has changed since the last run, for the runs that include a file."""
     for run, changed in last.out_of_date(path, texts):
         named = visible(named_target(run, last.report.targets))
         files = ", ".join(f"`{visible(each)}`" for each in changed[:NAMED])
@@ -103,10 +104,11 @@ def _out_of_date(path: str, last: LastRun, texts: Mapping[str, str]) -> Iterator
 def above(
     targets: Sequence[StaticTarget], path: str, last: LastRun | None, texts: Mapping[str, str]
 ) -> Iterator[Line]:
-    """A line above each `forward` in a file: the last verdict and how much ran in graphs, or what the source predicts.
+    """Return a line above each `forward` in a file: the last verdict and how much ran in graphs, or what the source
+    predicts.
 
-    `targets` are those of the source as it stands, `texts` what the open files hold, by the paths of the targets. The
-    `forward` of what is only a part of targets is told how much of it ran in graphs.
+    `targets` are those of the current source, `texts` the content of open files, by the paths of the targets. The
+    `forward` of a class that is only part of a target shows how much of it ran in graphs.
     """
     whole: dict[int, list[str]] = {}
     parts: dict[int, list[StaticModule]] = {}
@@ -163,7 +165,7 @@ def _predicted(modules: Iterable[StaticModule]) -> str:
 
 
 def _spoken(text: str) -> str:
-    """One of our sentences as Markdown: what stands in backticks is code, and nothing else in it is read as markup."""
+    """Escape one of our sentences for Markdown: text in backticks stays code, everything else is literal."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:  # the code that is quoted holds one
         return plain(text)

@@ -5,9 +5,9 @@ finding of its own. Every target gets its verdict and its regions. `combine` mer
 from.
 """
 
-from tcready.merge.combine import combined
+from tcready.merge.combine import combine_reports
 from tcready.merge.findings import STRENGTH
 from tcready.merge.report import merge
 from tcready.merge.verdict import exit_code, failures
 
-__all__ = ["STRENGTH", "combined", "exit_code", "failures", "merge"]
+__all__ = ["STRENGTH", "combine_reports", "exit_code", "failures", "merge"]

@@ -26,7 +26,7 @@ class Code:
         self._trees: dict[str, ast.Module] = {}
 
     def line(self, path: str, line: int) -> str:
-        """The text of one line; empty if the source is not there."""
+        """Return the text of one line; empty if the source is missing."""
         if path not in self._lines:
             text = self._texts.get(path)
             self._lines[path] = [] if text is None else lines_of(text)
@@ -34,20 +34,20 @@ class Code:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def function(self, path: str, line: int) -> Function | None:
-        """The function whose code begins at `line`, be it told by its `def` or by its first decorator."""
+        """Return the function with code that begins at `line`, given by its `def` or by its first decorator."""
         return next((f for f in self._functions_in(path) if line in (f.first, f.line)), None)
 
     def around(self, path: str, line: int) -> Function | None:
-        """The innermost function that a line stands in."""
+        """Return the innermost function around a line."""
         found = [f for f in self._functions_in(path) if f.first <= line <= f.last]
         return max(found, key=lambda f: f.first, default=None)
 
     def text(self, path: str) -> str:
-        """The whole source; empty if it is not there."""
+        """Return the whole source; empty if it is missing."""
         return self._texts.get(path, "")
 
     def statement(self, path: str, line: int) -> str | None:
-        """What is written on a line, however it is laid out; None if the source is not there."""
+        """Return the code on a line, independent of its layout; None if the source is missing."""
         found = statement_at(self.tree(path), line)
         return spelled(found) if found is not None else None
 
@@ -57,7 +57,7 @@ class Code:
         return self._functions[path]
 
     def tree(self, path: str) -> ast.Module:
-        """Its syntax; empty if the source is not there or cannot be parsed."""
+        """Return its syntax tree; empty if the source is missing or cannot be parsed."""
         if path not in self._trees:
             try:
                 self._trees[path] = ast.parse(self._texts.get(path, ""))
@@ -66,23 +66,23 @@ class Code:
         return self._trees[path]
 
     def place(self, path: str | None, line: int | None) -> Place | None:
-        """Where a function's code begins, as Python counts it: at its first decorator."""
+        """Return where a function's code begins, as Python counts: at its first decorator."""
         if path is None or line is None:
             return None
         function = self.function(path, line)
         return path, function.first if function else line
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The last lines of the functions that begin at `places`, if the source is there."""
+        """Return the last lines of the functions that begin at `places`, if the source exists."""
         return {place: found.last for place in places if (found := self.function(*place)) is not None}
 
 
 @dataclass(frozen=True)
 class Function:
-    """Where a function stands in a file."""
+    """The location of a function in a file."""
 
     first: int
-    """Of its decorators, if there are some."""
+    """The line of the first decorator, if there is one."""
     line: int
     last: int
     node: ast.FunctionDef | ast.AsyncFunctionDef
@@ -109,7 +109,7 @@ def _functions(
 
 
 class Lines:
-    """Which lines of which files, out of LineSets."""
+    """Lines of files, from LineSets."""
 
     def __init__(self, sets: Iterable[LineSet]) -> None:
         self._ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -121,7 +121,7 @@ class Lines:
 
     @property
     def paths(self) -> frozenset[str]:
-        """The files with any lines."""
+        """Return the files with any lines."""
         return frozenset(path for path, ranges in self._ranges.items() if ranges)
 
     def meets(self, path: str, first: int, last: int) -> bool:

@@ -1,4 +1,4 @@
-"""Combine several reports and observations into one, by merging their parts again."""
+"""Combine several reports, and runs made elsewhere, into one: everything that they were made from is merged again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tcready.merge.findings import claimed
+from tcready.merge.findings import claim_of
 from tcready.merge.report import merge
-from tcready.merge.targets import kept
+from tcready.merge.targets import as_stored
 from tcready.schema.observation import Observation, device_kind
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText, SourceText, StaticResult, StaticTarget
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tcready.schema.sweep import Sweep, SweptModel
 
 
-def combined(
+def combine_reports(
     reports: Sequence[tuple[str, Report]], runs: Sequence[Observation], advice: Mapping[str, RuleText]
 ) -> Report:
-    """One report of several, each with its name, and of further runs, judged as if all had been made at once.
+    """Combine several named reports and further runs into one report, as if all had been made at once.
 
-    If two hold different texts of a file, the first is shown, and a warning says so. Raises TcreadyError if there is no
+    If two have different texts of a file, the first is shown, and a warning says so. Raises TcreadyError if there is no
     report.
     """
     if not reports:
@@ -58,8 +58,8 @@ def combined(
 
 
 def _benched(reports: Sequence[Report], runs: Sequence[Observation]) -> Sweep | None:
-    """The sweep that one of the reports holds, with the gains that the others measured of its models; None if there are
-    several, or the others hold anything else, of which its tables say nothing."""
+    """Return the sweep of one of the reports, with the gains that the others measured for its models. Return None if
+    there are several, or if the others contain anything else, which the tables of a sweep would not show."""
     sweeps = [report.sweep for report in reports if report.sweep is not None]
     others = [report for report in reports if report.sweep is None]
     benches = [seen for report in others for seen in (t.observation for t in report.targets) if seen.was_run]
@@ -75,7 +75,7 @@ def _benched(reports: Sequence[Report], runs: Sequence[Observation]) -> Sweep | 
 
 
 def _gain(row: SweptModel, benches: Sequence[Observation]) -> float | None:
-    """What the last bench of a model shows that was made in the mode of its row, and on the device if it has one."""
+    """Return the result of the last bench of a model in the mode of its row, and on its device if it has one."""
     gain = row.gain
     for seen in benches:
         device = device_kind(seen)
@@ -86,26 +86,26 @@ def _gain(row: SweptModel, benches: Sequence[Observation]) -> float | None:
 
 
 def _runs(reports: Sequence[Report], runs: Sequence[Observation]) -> tuple[Observation, ...]:
-    """Every run that a report tells of, and the further ones; each once."""
+    """Return every run in a report, and the further ones, without duplicates."""
     known = (target.observation for report in reports for target in report.targets if target.was_run)
     distinct: list[Observation] = []
-    for seen in (*known, *map(kept, runs)):
+    for seen in (*known, *map(as_stored, runs)):
         if seen not in distinct:
             distinct.append(seen)
     return tuple(distinct)
 
 
 def _claims(findings: Iterator[Finding]) -> tuple[Finding, ...]:
-    """What the source alone predicts, one finding for each place and rule."""
+    """Return the predictions from the source alone, one finding for each place and rule."""
     claims: dict[tuple[str, int, int, str], Finding] = {}
     for found in findings:
         if found.rule is not None:
-            claims.setdefault((found.path, found.line, found.column, found.rule), claimed(found))
+            claims.setdefault((found.path, found.line, found.column, found.rule), claim_of(found))
     return tuple(claims[place] for place in sorted(claims))
 
 
 def _predicted(reports: Sequence[Report]) -> tuple[StaticTarget, ...]:
-    """What the first report that names a target in these modes says of it."""
+    """Return the predictions of the first report that has a target in these modes."""
     known: dict[tuple[str, tuple[Mode, ...]], StaticTarget] = {}
     for report in reports:
         for target in report.predicted:
@@ -114,20 +114,20 @@ def _predicted(reports: Sequence[Report]) -> tuple[StaticTarget, ...]:
 
 
 def _warnings(report: Report) -> tuple[str, ...]:
-    """Those that came with the sources; an older report does not tell them from those of its runs."""
+    """Return the warnings about the sources; older reports do not separate them from those about runs."""
     return report.warnings if report.static_warnings is None else report.static_warnings
 
 
 def _hidden_before(reports: Sequence[Report]) -> Iterator[str]:
-    """Of older reports, which hold the fingerprints alone of what they hide."""
+    """Return the hidden findings of older reports, which have only their fingerprints."""
     for report in reports:
         if not report.silenced:
             yield from report.hidden
 
 
 def _sources(reports: Sequence[tuple[str, Report]]) -> tuple[tuple[SourceText, ...], list[str]]:
-    """The files of all reports, and what is to be said of them. Of one that two of them read otherwise no text is kept:
-    it would stand beside the findings of both."""
+    """Return the files of all reports, and warnings about them. If two reports read a file differently, its text is
+    dropped, because it would be shown with the findings of both."""
     known: dict[str, tuple[str, SourceText]] = {}
     unlike = []
     for name, report in reports:
@@ -144,7 +144,7 @@ def _sources(reports: Sequence[tuple[str, Report]]) -> tuple[tuple[SourceText, .
 
 
 def _statistics(reports: Sequence[Report]) -> dict[str, Any]:
-    """Of one report as they are; of several, sums: what two of them read counts twice."""
+    """Return the statistics of a single report, or the sums over several: files that two of them read count twice."""
     given = [report.statistics for report in reports if report.statistics]
     if len(given) == 1:
         return dict(given[0])
@@ -161,7 +161,8 @@ def _statistics(reports: Sequence[Report]) -> dict[str, Any]:
 
 
 def _constructs(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What was not understood, counted together; most frequent first, each where it stood first."""
+    """Return the combined counts of constructs that were not understood, most frequent first, each at its first
+    place."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         known = found.setdefault(row["construct"], {**row, "count": 0})

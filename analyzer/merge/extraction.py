@@ -1,6 +1,6 @@
-"""Move statements of a function into a compiled function of their own, if that is mechanical.
+"""Extract statements of a function into a compiled function, if that is mechanical.
 
-Where it is not certain what goes in and what comes out, there are no edits. The lines are moved as they stand.
+If inputs and outputs are not certain, there are no edits. The lines are moved unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcready.schema.edit import Edit
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LATE = (*_SCOPES, ast.GeneratorExp)
-"""These may read a name after it was bound anew."""
+"""Nodes that may read a name after it was rebound."""
 _NOT_MOVED: tuple[type[ast.AST], ...] = (
     *_LATE,
     ast.Return,
@@ -35,15 +35,15 @@ _NOT_MOVED: tuple[type[ast.AST], ...] = (
     ast.NamedExpr,
 )
 _NEVER = (ast.Global, ast.Nonlocal, ast.Match)
-"""Of a function that holds one of these nothing is taken out."""
+"""Nothing is extracted from a function that contains one of these."""
 _BY_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
-"""What these give depends on the names of the function that they stand in."""
+"""The results of these depend on the names in the function around them."""
 _UNBOUND = frozenset({"staticmethod", "classmethod"})
 
 
 def extraction(path: str, function: Function, begin: int, end: int, code: Code) -> tuple[Edit, ...]:
-    """What takes the statements `begin` to `end` (one past the last) of a function's body out; empty if that is not
-    mechanical."""
+    """Return the edits that extract the statements `begin` to `end` (one past the last) of a function's body; empty
+    if that is not mechanical."""
     statements = function.node.body[begin:end]
     flow = _flow(function, begin, end) if _is_movable(function, statements) else None
     first, last = statements[0].lineno, statements[-1].end_lineno or statements[-1].lineno
@@ -80,7 +80,7 @@ def _indent(line: str) -> str:
 
 
 def _owner(function: Function) -> str | None:
-    """What a method calls its object; None for a plain function."""
+    """Return the name of a method's object; None for a plain function."""
     parameters = function.node.args
     named = [*parameters.posonlyargs, *parameters.args]
     return named[0].arg if function.owners and named else None
@@ -101,14 +101,14 @@ def _is_movable(function: Function, statements: Iterable[ast.stmt]) -> bool:
 
 
 def _alone_on_lines(statements: list[ast.stmt], first: str, last: str) -> bool:
-    """Whether nothing else stands on the first and the last line, told by their text."""
+    """Return True if nothing else is on the first and the last line, by their text."""
     before = first.encode()[: statements[0].col_offset]
     after = last.encode()[statements[-1].end_col_offset :].strip()
     return not before.strip() and (not after or after.startswith(b"#"))
 
 
 def _has_torch(path: str, function: Function, code: Code) -> bool:
-    """Whether `import torch` stands at the top of the module, above the function."""
+    """Return True if `import torch` is at the top of the module, above the function."""
     return any(
         isinstance(statement, ast.Import)
         and statement.lineno < function.first
@@ -118,7 +118,7 @@ def _has_torch(path: str, function: Function, code: Code) -> bool:
 
 
 def _flow(function: Function, begin: int, end: int) -> tuple[list[str], list[str]] | None:
-    """The names that go in, and those that come out; None if that is not certain."""
+    """Return the names that are inputs, and those that are outputs; None if that is not certain."""
     body = function.node.body
     before, inside, after = (_names(part) for part in (body[:begin], body[begin:end], body[end:]))
     bound = _surely(body[:begin])
@@ -151,17 +151,17 @@ def _flow(function: Function, begin: int, end: int) -> tuple[list[str], list[str
 
 @dataclasses.dataclass
 class _Names:
-    """Names that some statements read and bind in their function, in the order in which they stand."""
+    """Names that some statements read and bind in their function, in order."""
 
     read: dict[str, None] = field(default_factory=dict)
     bound: dict[str, None] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
-    """Read by a function, a class or a generator that is made there."""
+    """Read by a function, a class or a generator that is created there."""
     unsure: set[str] = field(default_factory=set)
-    """Unbound again somewhere, or no plain values."""
+    """Unbound somewhere, or not plain values."""
 
     def add(self, node: ast.AST, hidden: frozenset[str] = frozenset()) -> None:
-        """`hidden` are the names of the comprehensions around."""
+        """Add names. `hidden`: the names of enclosing comprehensions."""
         if isinstance(node, ast.Name) and node.id not in hidden:
             (self.read if isinstance(node.ctx, ast.Load) else self.bound)[node.id] = None
             if isinstance(node.ctx, ast.Del):
@@ -205,7 +205,7 @@ def _names(statements: Iterable[ast.stmt]) -> _Names:
 
 
 def _surely(statements: Iterable[ast.stmt]) -> set[str] | None:
-    """The names that are bound on every way to the end of some statements; None if no way leads there."""
+    """Return the names that are bound on every path to the end of some statements; None if no path leads there."""
     bound: set[str] = set()
     for statement in statements:
         if isinstance(statement, (ast.Return, ast.Raise)):

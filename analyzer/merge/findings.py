@@ -1,4 +1,4 @@
-"""Give findings their status, level and evidence from runs, and add those that only a run showed."""
+"""Combine findings with runs: their status, level and evidence. Add findings that only a run showed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ STRENGTH: tuple[Status, ...] = (
     "confirmed",
     "runtime_only",
 )
-"""How much a status knows, rising: over several targets a finding has the one that knows most.
+"""How much a status says, in rising order: over several targets a finding gets the most informative one.
 
-One target in which Dynamo broke outweighs another that traced the line unharmed; and a target that traced it
-outweighs one that never came by.
+A target in which Dynamo broke outweighs one that traced the line without a break, and that outweighs one that did not
+reach it.
 """
 _MODE_ONLY: Mapping[Mode | None, str] = {
     "train": "; in training mode only",
@@ -35,7 +35,7 @@ _MODE_ONLY: Mapping[Mode | None, str] = {
 
 
 _LEVEL_SHOWN: Mapping[Effect, Level] = {"intent": "note", "slow": "warning"}
-"""What weighs less than an error, of what only a run showed."""
+"""Levels of findings that only a run showed, if less than an error."""
 
 
 def place_order(finding: Finding) -> tuple[str, int, int, str, str]:
@@ -43,7 +43,7 @@ def place_order(finding: Finding) -> tuple[str, int, int, str, str]:
 
 
 def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One finding for each (path, line, rule): the surest, then the leftmost, told for the others too."""
+    """Keep one finding for each (path, line, rule): the most certain, then the leftmost. It represents the others."""
     sure = ("high", "medium", "low")
     alike: dict[Key, list[Finding]] = defaultdict(list)
     for finding in sorted(findings, key=lambda f: (sure.index(f.confidence), f.column, f.fingerprint)):
@@ -57,8 +57,8 @@ def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
     return dataclasses.replace(best, also=tuple(sorted(prints - {best.fingerprint})), also_until=until)
 
 
-def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
-    """The finding with its status in each run, and what follows for its level."""
+def judge_finding(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
+    """Return the finding with its status in each run, and the resulting level."""
     placed: list[tuple[FindingTarget, str | None]] = []
     for run in runs:
         own = [proof for proof in proofs if (proof.target, proof.mode) == (run.target, run.mode)]
@@ -98,8 +98,8 @@ def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Fi
     )
 
 
-def claimed(finding: Finding) -> Finding:
-    """A judged finding as the source alone claims it: `judged` the other way round."""
+def claim_of(finding: Finding) -> Finding:
+    """Return a judged finding as the source alone claims it: the inverse of `judge_finding`."""
     before = finding.prediction or Prediction(finding.level, finding.confidence, finding.gb_ids)
     effect = finding.break_effect
     return dataclasses.replace(
@@ -117,7 +117,8 @@ def claimed(finding: Finding) -> Finding:
 
 
 def only_mode(shown: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | None:
-    """The one mode in which something was seen, if all runs of its targets in the other captured and did not."""
+    """Return the only mode in which something was seen, if all runs of its targets in the other mode captured and
+    did not see it."""
     modes = {item.mode for item in shown}
     targets = {item.target for item in shown}
     if len(modes) != 1 or not all(run.captured for run in runs if run.target in targets):
@@ -126,12 +127,12 @@ def only_mode(shown: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | Non
 
 
 def _only_in(mode: Mode | None, evidence: Evidence) -> Evidence:
-    """The line with the one mode it holds for; None: for any."""
+    """Return the line with the only mode it applies to; None: any mode."""
     return dataclasses.replace(evidence, text=evidence.text + _MODE_ONLY.get(mode, ""))
 
 
 def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
-    """What ran outside of graphs on account of a finding, over all cases in which that was counted."""
+    """Return the cost outside of graphs that a finding causes, over all cases in which it was counted."""
     costs = [item.cost for item in shown if item.cost is not None]
     if not costs:
         return None
@@ -141,7 +142,7 @@ def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
 
 
 def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:
-    """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
+    """Add the results of runs to the prediction. A function that was given up in any run counts as given up."""
     if effect is None:
         return None
     return dataclasses.replace(effect, seen=worst_fates(frame for proof in proofs for frame in proof.frames))
@@ -150,9 +151,9 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
 def by_file(
     runs: Iterable[Run], proofs: Mapping[Key, Sequence[Proof]], files: Collection[str]
 ) -> Mapping[str, tuple[Run, ...]]:
-    """Of each file the runs that were about it, came by it or proved something in it: the others say nothing of it.
+    """Group by file the runs that target it, ran its lines or proved something in it.
 
-    What the trace of a job does not speak of may have run: it concerns all `files`.
+    The trace of a job is relevant to all `files`, because lines that it does not mention may have run.
     """
     proved: dict[tuple[str, Mode | None], set[str]] = defaultdict(set)
     for (path, _, _), shown in proofs.items():
@@ -168,12 +169,13 @@ def by_file(
 
 
 def files_not_run(targets: Iterable[StaticTarget], ran: Collection[str]) -> frozenset[str]:
-    """Files with targets of their own that no run was about or came by: no run says anything of them."""
+    """Return files with targets of their own that no run targeted or reached."""
     return frozenset({Target.place_in(target.target) for target in targets}.difference(ran))
 
 
 def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
-    """A refuted prediction is a note; a proved one weighs what its effect weighs, however unsure it was."""
+    """Return the level: a note for a refuted prediction, that of its effect for a proved one, however uncertain it
+    was."""
     if status == "not_observed":
         return "note"
     if status != "confirmed" or finding.effect == "intent":
@@ -182,7 +184,7 @@ def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
 
 
 def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
-    """What a run without proof shows of a finding, and why."""
+    """Return the status of a finding in a run without proof, and the reason."""
     if not run.captured or not _showable(finding):
         return "predicted", None
     if not predicted_in(finding, run.observation.mode):
@@ -214,13 +216,13 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
 
 
 def predicted_in(finding: Finding, mode: Mode) -> bool:
-    """Whether a finding is predicted in the mode of a run."""
+    """Return True if a finding is predicted in the mode of a run."""
     return mode in finding.modes or not finding.modes
 
 
 def harmless_in(finding: Finding, target: str, mode: Mode) -> bool:
-    """Whether a finding counts for nothing in a run of `target` that compiled: it traced the line without a break, or
-    never came by it or its file; or the break is one of the other mode."""
+    """Return True if a finding does not count in a run of `target` that compiled: it traced the line without a
+    break, or never reached the line or its file; or the break is of the other mode."""
     if finding.status != "confirmed" and not predicted_in(finding, mode):
         return True
     own = [entry for entry in finding.targets if entry.target == target]
@@ -230,12 +232,13 @@ def harmless_in(finding: Finding, target: str, mode: Mode) -> bool:
 
 
 def _showable(finding: Finding) -> bool:
-    """Whether calls with one set of inputs can show the effect."""
+    """Return True if calls with one set of inputs can show the effect."""
     return finding.effect in BREAKING or (finding.effect == "recompile" and finding.level == "error")
 
 
 def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Finding:
-    """The one finding of all that happened at a line; the heaviest effect names it. `only`: the one mode it is of."""
+    """Return one finding for everything that happened at a line, named after the most severe effect. `only`: the
+    only mode it is of."""
     weight: tuple[Effect, ...] = (
         "intent",
         "slow",
@@ -276,15 +279,15 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
     )
 
 
-def advised(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
-    """What only a run showed, with the text that speaks of the first of its types that any speaks of; of what has no type
-    with the one that speaks of its name, as of a recompilation."""
+def add_advice(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
+    """Add advice to findings that only a run showed: the text for the first of its types that has one; for findings
+    without a type, such as a recompilation, the text for its name."""
     text = next((advice[each] for each in (*finding.gb_ids, finding.name) if each in advice), None)
     return finding if text is None else dataclasses.replace(finding, advice=text.code)
 
 
-def numbered(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Equal fingerprints of equal lines told apart by their order in the file."""
+def number_fingerprints(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Number equal fingerprints of equal lines by their order in the file."""
     seen: Counter[str] = Counter()
     for finding in sorted(findings, key=place_order):
         number = seen[finding.fingerprint]

@@ -1,4 +1,4 @@
-"""Match events of a run with the findings that predict them, and return events without a finding."""
+"""Match events of a run with the findings that claim them, and return the events that none claims."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Cost, Recompile, ShapeCall, SkippedFrame
 
 _ON_THE_STACK = "___stack"
-"""How a guard calls what a break left on Python's stack."""
+"""The name in guards of values that a break left on Python's stack."""
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 Key = tuple[str, int, str | None]
-"""A finding's (path, line, rule): there is one finding for each."""
+"""The (path, line, rule) of a finding, which is unique."""
 _NAMED_GUARDS = 4
-"""Guards that a message names; the evidence has all."""
+"""Maximum number of guards in a message; the evidence has all."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """That Dynamo did, in one case of one target, what a finding claims."""
+    """Proof that Dynamo did, in one case of one target, what a finding claims."""
 
     target: str
     case: str | None
@@ -49,14 +49,14 @@ class Proof:
     gb_ids: tuple[str, ...] = ()
     level: Level = "error"
     frames: tuple[FrameFate, ...] = ()
-    """What became of the functions around."""
+    """The fates of the functions around."""
     cost: Cost | None = None
     mode: Mode | None = None
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something a run showed that no finding claims; the event of one case of one target."""
+    """An event of a run that no finding claims, in one case of one target."""
 
     target: str
     case: str | None
@@ -78,7 +78,7 @@ def key_of(finding: Finding) -> Key:
 
 
 def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tuple[Key, Proof]]:
-    """Every event of `run` that does what a finding claims, with that finding's key."""
+    """Yield every event of `run` that a finding claims, with the key of the finding."""
     for site in run.sites:
         for finding in _claimants(site, findings):
             evidence = site_evidence(site)
@@ -130,10 +130,9 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
 
 
 def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
-    """What the shape study says of the finding's lines: with a dimension marked dynamic, code that stands there made
-    it a constant, or a guard from there failed for another size. The other settings name only a tensor's first use;
-    so does the guard against a size of 1.
-    """
+    """Return evidence from the shape study for the finding's lines: with a dimension marked dynamic, code there made
+    it a constant, or a guard from there failed for another size. Other settings are ignored because they only name a
+    tensor's first use; so is the guard against a size of 1."""
     study = run.observation.shapes
     for trial in study.trials if study else ():
         if trial.setting != "mark_dynamic":
@@ -159,7 +158,7 @@ def _size_effect(call: ShapeCall) -> Effect:
 
 
 def _size_claimants(call: ShapeCall, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that say what a call with another size did: it raised at their lines, or its outputs differ."""
+    """Return the findings that explain a call with another size: it raised at their lines, or its outputs differ."""
     place = call.place
     if place is None:
         return []
@@ -183,11 +182,11 @@ def _failure(call: ShapeCall) -> str:
 
 
 def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that a break site proves: those on its line that speak of its kind.
+    """Return the findings that a break site proves: those on its line that are of its kind.
 
-    If ids tell several findings on one line apart, only those that claim the site's ids; if none
-    does (ids differ between versions, and some breaks have none), all that claim a break there.
-    What FSDP's own hooks do proves nothing of the line that calls them.
+    If IDs distinguish several findings on one line, return only those that claim the site's IDs; if none does (IDs
+    differ between versions, and some breaks have none), return all that claim a break there. Breaks in FSDP's own hooks
+    do not prove anything about the line that calls them.
     """
     if is_fsdp_hook(site):
         return []
@@ -203,7 +202,7 @@ def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _skip_claimants(frame: SkippedFrame, run: Run, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that say the frame they stand in is skipped, if no break explains it."""
+    """Return the findings that predict a skipped frame around them, if no break explains it."""
     if at_recompile_limit(frame) or run.by_a_break(frame):
         return []
     return [f for f in findings if f.effect == "frame_skip" and in_frame(frame, f.path, f.line)]
@@ -212,11 +211,11 @@ def _skip_claimants(frame: SkippedFrame, run: Run, findings: Iterable[Finding]) 
 def _recompile_claimants(
     recompile: Recompile, run: Run, findings: Iterable[Finding], code: Code
 ) -> list[Finding]:
-    """The recompile findings at a place that the failed guards name.
+    """Return the recompile findings at a place that the failed guards name.
 
-    A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, by one that went
-    on until Dynamo gave the frame up, or by the trace of a job, which knows no inputs, where such guards of two compiled
-    versions failed.
+    A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, by one that
+    continued until Dynamo gave the frame up, or, in the trace of a job, which has no inputs, if such guards of two
+    compiled versions failed.
     """
     steady = recompile.on_every_call or _limit_of(recompile, run) is not None
     of_a_job = run.observation.trace is not None
@@ -230,13 +229,14 @@ def _recompile_claimants(
 
 
 def _fails_twice(recompile: Recompile, finding: Finding, code: Code) -> bool:
-    """Whether guards of several compiled versions failed, each of which names what the finding's line names."""
+    """Return True if guards of several compiled versions failed and each of them names what is on the finding's
+    line."""
     each = (dataclasses.replace(recompile, reasons=(reason,), lines=()) for reason in recompile.reasons)
     return sum(_guard_names(one, finding, code) for one in each) > 1
 
 
 def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
-    """Whether the guards that failed name the finding's lines, or in its file what its line names."""
+    """Return True if the failed guards name the finding's lines, or in its file the names on its line."""
     if any(f.path == finding.path and finding.line <= f.line <= finding.end_line for f in recompile.lines):
         return True
     if any(_names_place(reason, finding) for reason in recompile.reasons):
@@ -253,7 +253,7 @@ def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
 
 
 def _names_place(text: str, finding: Finding) -> bool:
-    """Whether a message says `PATH:LINE` of one of the finding's lines."""
+    """Return True if a message contains `PATH:LINE` of one of the finding's lines."""
     if finding.path not in text:
         return False
     lines = re.findall(rf"{re.escape(finding.path)}:(\d+)\b", text)
@@ -261,15 +261,15 @@ def _names_place(text: str, finding: Finding) -> bool:
 
 
 def _limit_of(recompile: Recompile, run: Run) -> SkippedFrame | None:
-    """The skipped frame that says this recompiling went on until Dynamo gave up."""
+    """Return the skipped frame that shows that recompiling continued until Dynamo gave up."""
     for frame in run.skipped:
         if (frame.path, frame.line) == (recompile.path, recompile.line) and at_recompile_limit(frame):
             return frame
     return None
 
 
-def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
-    """The events of a run that no finding claims: break sites, skipped frames, steady recompiles, other sizes."""
+def unclaimed_events(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
+    """Yield the events of a run that no finding claims: break sites, skipped frames, steady recompiles, other sizes."""
     for site in run.sites:
         if not _claimants(site, findings):
             yield _site_event(site, run)
@@ -296,7 +296,7 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
 
 
 def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
-    """What only calls with other sizes showed: breaks, and what raised or differs."""
+    """Yield events of calls with other sizes: breaks, exceptions and different results."""
     study = run.observation.shapes
     case = study.case if study else None
     for where, call in calls_by_size(run.observation):
@@ -324,7 +324,8 @@ def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
 
 
 def _rank_events(run: Run) -> Iterator[Event]:
-    """Where several processes compiled something else for the same inputs, as far as a line of the code is behind it."""
+    """Yield events for which several processes compiled different code for the same inputs, if a line of the code
+    causes that."""
     shared = run.observation.parallel
     for found in shared.differences if shared is not None else ():
         if found.place is None:

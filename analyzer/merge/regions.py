@@ -1,7 +1,7 @@
-"""Find the parts of a model that compile whole: maximal subtrees of its modules without a break.
+"""Find the parts of a model that can be compiled whole: maximal subtrees of its module hierarchy without a break.
 
-With a run the tree is the real one and its shares are measured; without, it is the one the source tells,
-where `*` stands for the members of a list. Pure: names and places in, regions out.
+With a run, the tree is the real one and shares are measured. Without, it is the tree from the source, where `*`
+represents the members of a list. Pure: names and places in, regions out.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 _MIN_SHARE = 0.01
 """Regions below this share of a forward's operations, and of their time, are left out if a run measured them."""
 _ENTRY, _BREAK = ("", "entry"), ("", "break")
-"""Where all ways of a graph of calls begin and end."""
+"""The common source and sink of a call graph."""
 
 
-def predicted(
+def predict_regions(
     modules: Sequence[ModuleShare],
     static_modules: Sequence[StaticModule],
     breaking: Collection[str],
@@ -53,19 +53,18 @@ def predicted(
     breaks_by_code: Mapping[Place, Collection[str]] | None = None,
     code_ends: Mapping[Place, int] | None = None,
 ) -> tuple[Region, ...]:
-    """The break-free regions, weightiest first.
+    """Return the break-free regions, largest first.
 
-    `modules` is the tree a run saw; empty without a run, and then `static_modules` alone speaks. `breaking`
-    holds the fingerprints of the static findings that count. `sites`, `skipped` (benign ones are ignored)
-    and `recompiles` (those on every call count) are what the run saw. `breaks_by_code` tells the
-    breaking fingerprints of a forward by its place, for modules whose name the source did not give away;
-    `code_ends` the last line of the function that begins at a place.
+    `modules` is the tree from a run; without a run it is empty, and only `static_modules` is used. `breaking` has the
+    fingerprints of the static findings that count. `sites`, `skipped` (benign ones are ignored) and `recompiles` (those
+    on every call count) are from the run. `breaks_by_code` has the breaking fingerprints of a forward by its place, for
+    modules without a known name in the source; `code_ends` has the last line of the function that begins at a place.
 
-    Modules alike (one class, children of the same shape, the same list positions) are one region with that
-    many instances. Bare modules of torch are left out unless there is nothing else.
+    Equal modules (one class, children of the same shape, the same list positions) are one region with several
+    instances. Bare modules of torch are left out unless there is nothing else.
 
-    From the source alone, a module that calls what the source does not tell is in no region, and no region is one
-    that the configuration may leave out.
+    From the source alone, modules with unresolved calls, and modules that the configuration may leave out, are not part
+    of regions.
     """
     if modules:
         nodes = [node_of(module) for module in modules]
@@ -82,8 +81,8 @@ def predicted(
     return _regions(tree, broken, doubtful, measured=bool(modules))
 
 
-def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
-    """What a plan showed of each region: the proved ones first, weightiest first. No code is told for a refuted one."""
+def regions_of_plan(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
+    """Return the results of a plan for each region: proved ones first, largest first. Refuted ones have no code."""
     order: tuple[RegionState, ...] = ("proved", "predicted", "refuted")
     regions = [
         Region(
@@ -107,7 +106,7 @@ def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
 
 
 def outermost(regions: Iterable[Region], modules: Sequence[ModuleShare]) -> list[Region]:
-    """Those that lie in no other of them: shares of these can be added."""
+    """Return those that are not inside another one, so that their shares can be added."""
     found = list(regions)
     names = {region.name: [m.name for m in modules if covers(region.name, m.name)] for region in found}
 
@@ -119,10 +118,10 @@ def outermost(regions: Iterable[Region], modules: Sequence[ModuleShare]) -> list
 
 
 def dominator(sites: Sequence[BreakSite]) -> Frame | None:
-    """The innermost function through which every way to every break leads, at the place where one is first seen.
+    """Return the innermost function that is on every path to every break, at the place where it is first seen.
 
-    None for a single break, and if that is the outermost function. A function may be reached in several ways: it
-    counts if none leads round it, which is what the dominators of the graph of calls tell.
+    Return None for a single break, and if it is the outermost function. A function on several paths counts if no path
+    avoids it: the dominator of the call graph.
     """
     if len({(site.path, site.line) for site in sites}) < 2:
         return None
@@ -142,7 +141,7 @@ def dominator(sites: Sequence[BreakSite]) -> Frame | None:
 
 
 def worth_compiling(region: Region, modules: Sequence[ModuleShare]) -> bool:
-    """Whether a region is more than bare modules of torch, which compiled one by one gain nothing."""
+    """Return True if a region is more than bare modules of torch, for which compiling one by one gains nothing."""
     return any(
         covers(region.name, module.name)
         and (
@@ -164,9 +163,9 @@ def _statically_broken(
     breaking: Collection[str],
     breaks_by_code: Mapping[Place, Collection[str]],
 ) -> set[str]:
-    """Names of real modules whose own code holds a break that the source told.
+    """Return names of real modules with a break in their own code that the source shows.
 
-    A static module speaks for a real one of its name pattern and class, or whose forward is the same code.
+    A static module corresponds to a real one with its name pattern and class, or with the same forward code.
     """
     broken = set()
     for name in tree:
@@ -187,7 +186,7 @@ def _owners(
     recompiles: Sequence[Recompile],
     code_ends: Mapping[Place, int],
 ) -> set[str]:
-    """Names of the modules in whose own code a run saw a break, a skipped frame or what is compiled again each time."""
+    """Return names of the modules with a break, a skipped frame or a recompile on every call in their own code."""
     by_code: dict[Place, list[str]] = defaultdict(list)
     by_class: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in tree:
@@ -223,7 +222,7 @@ def _owners(
 
 
 def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, int]) -> Place | None:
-    """The forward, among `codes`, whose code a stack frame stands in."""
+    """Return the forward, among `codes`, that contains a stack frame."""
     if "forward" not in frame.symbol.split(".")[-1]:
         return None
     before = [
@@ -237,7 +236,7 @@ def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, 
 def _regions(
     tree: Tree, broken: Collection[str], doubtful: Collection[str], *, measured: bool
 ) -> tuple[Region, ...]:
-    """`doubtful` modules may not be there: code over them would raise."""
+    """Return the regions. `doubtful` modules may not exist: code that accesses them would raise."""
     unclean = set(itertools.chain.from_iterable(ancestry(name) for name in broken))
     tops = [name for name in maximal(tree, "", unclean) if name not in doubtful]
     worthy = [name for name in tops if not is_bare_leaf(tree, name)]
@@ -248,12 +247,12 @@ def _regions(
 
 
 def _weight(region: Region) -> float:
-    """Few operations may hold most of the time."""
+    """Return the weight. It considers time, because few operations may take most of it."""
     return max(region.ops_share or 0.0, region.time_share or 0.0)
 
 
 def _region(tree: Tree, pattern: str, names: Sequence[str], alike: Sequence[str]) -> Region:
-    """The region of `names`, which are among the modules `alike` that `pattern` stands for."""
+    """Return the region of `names`, which are among the equal modules `alike` with the name `pattern`."""
     modules = [tree.modules[name] for name in names]
     total, ops = operations(tree, ""), sum(operations(tree, name) for name in names)
     seconds = [module.seconds for module in modules if module.seconds is not None]
@@ -274,7 +273,7 @@ def _region(tree: Tree, pattern: str, names: Sequence[str], alike: Sequence[str]
 
 
 def _uncounted(names: Iterable[str]) -> list[str]:
-    """The lists in these names of which the source does not tell how many members they have."""
+    """Return the lists in these names with a length that the source does not show."""
     return [
         ".".join(("model", *segments[:index]))
         for segments in (name.split(".") for name in names)
@@ -284,7 +283,7 @@ def _uncounted(names: Iterable[str]) -> list[str]:
 
 
 def _each(names: Iterable[str]) -> str:
-    """What is said in place of a number of instances."""
+    """Return the text used in place of a number of instances."""
     lists = dict.fromkeys(_uncounted(names))
     if not lists:
         return ""
@@ -292,7 +291,7 @@ def _each(names: Iterable[str]) -> str:
 
 
 def _among(tree: Tree, names: Sequence[str], pattern: str, alike: Sequence[str]) -> str:
-    """Which of the members of a list these are, if they are some of them."""
+    """Return the selected members of a list, if not all are."""
     if not 1 < len(names) < len(alike):
         return ""
     kind = tree.modules[names[0]].type

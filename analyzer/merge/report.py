@@ -1,4 +1,4 @@
-"""Combine the predictions and the runs into one Report."""
+"""Merge the predictions from the source and the results of runs into one Report."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from types import MappingProxyType
 
 from tcready.merge.code import Code
 from tcready.merge.findings import (
-    advised,
+    add_advice,
     by_file,
     distinct,
     files_not_run,
     found_by_run,
-    judged,
-    numbered,
+    judge_finding,
+    number_fingerprints,
     only_mode,
     place_order,
 )
-from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed
+from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed_events
 from tcready.merge.run import Run
 from tcready.merge.targets import reports_of
 from tcready.schema.cells import Cell, path_in, place_in
@@ -36,13 +36,13 @@ def merge(
     tool: Tool,
     advice: Mapping[str, RuleText] = MappingProxyType({}),
 ) -> Report:
-    """One report of what was predicted and what was seen.
+    """Return one report of predictions and observations.
 
-    Findings are sorted by place; targets that ran come first, in the order given, then those that only the
-    source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
-    shown; a run-only finding spans its source line if the source is there, one character if not.
-    `rules` are texts by code, and the report keeps those that a finding names; of `advice`, by id of the type of break or
-    by the name of what has none, it keeps what speaks of what only a run showed.
+    Findings are sorted by place. Targets that ran come first, in the given order, then those known from the source
+    only. `static.sources` should include the sources of observed files, if they are to be shown; a run-only finding
+    spans its source line if the source exists, one character if not. The report's `rules` keep those that a finding
+    names, and those entries of `advice` (by ID of the type of break, or by name of a finding without a type) that apply
+    to findings that only a run showed.
     """
     code = Code({source.path: source.text for source in static.sources})
     modes: dict[str, set[Mode]] = defaultdict(set)
@@ -56,25 +56,25 @@ def merge(
     for run in runs:
         for key, proof in proofs_of(run, predictions, code):
             proofs[key].append(dataclasses.replace(proof, mode=run.mode))
-        for event in unclaimed(run, predictions, code):
+        for event in unclaimed_events(run, predictions, code):
             events[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
     about = by_file(runs, proofs, {finding.path for finding in predictions})
     not_run = files_not_run(static.targets, about)
     predicted = [
         finding
         if finding.path in not_run
-        else judged(finding, about.get(finding.path, runs), proofs[key_of(finding)])
+        else judge_finding(finding, about.get(finding.path, runs), proofs[key_of(finding)])
         for finding in predictions
     ]
     unpredicted = [
-        advised(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
+        add_advice(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
     ]
     cells = {source.path: source.cells for source in static.sources if source.cells}
     known = tuple(
         dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))
         if finding.path in cells
         else finding
-        for finding in sorted(numbered([*predicted, *unpredicted]), key=place_order)
+        for finding in sorted(number_fingerprints([*predicted, *unpredicted]), key=place_order)
     )
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)
@@ -110,7 +110,7 @@ def _unused(
     rules: Iterable[str],
     cells: Mapping[str, tuple[Cell, ...]],
 ) -> Iterator[str]:
-    """What to say of each `# noqa` that hides nothing; not if a run saw what no rule predicts."""
+    """Return a warning for each `# noqa` that hides nothing; none if a run saw something that no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:
         if (noqa.path, noqa.line) not in surprising:
@@ -122,5 +122,5 @@ def _unused(
 
 
 def _named(run: Run) -> str:
-    """The run's target, with the mode if it was run in several."""
+    """Return the name of the run's target, with the mode if it was run in several."""
     return f"{run.target} ({run.mode})" if run.mode else run.target

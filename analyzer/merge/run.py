@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tcready.merge.code import Code, Lines
 from tcready.schema.observation import Observation
-from tcready.schema.troubles import Troubles, logged_sites
+from tcready.schema.troubles import CaptureFailures, logged_sites
 from tcready.schema.words import Mode, StageName, StageState
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One observation, ready to be asked about places."""
+    """One observation, indexed by place."""
 
     def __init__(self, observation: Observation, code: Code, mode: Mode | None) -> None:
         self.observation = observation
@@ -39,9 +39,9 @@ class Run:
             for trial in (observation.plan.regions if observation.plan else ())
             if trial.site is not None and (trial.site.path, trial.site.line) not in known
         )
-        """Regions that were refuted at a place where compiling the whole model did not break: that never got there."""
+        """Regions that were refuted at a place where the whole model did not break because it never got there."""
         self.captured = self.state("capture") == "pass" and not self.nothing_compiled
-        self.troubles = Troubles.of(observation)
+        self.troubles = CaptureFailures.of(observation)
         self._own = {(frame.path, frame.line) for frame in self.troubles.frames}
         self._unlogged = {
             (site.path, site.line): site for site in observation.break_sites if site not in self.sites
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def nothing_compiled(self) -> bool:
-        """Operations ran, none of them in a graph, and no break says why: compilation is switched off."""
+        """Return True if operations ran, none of them in a graph, and no break explains it: compilation is disabled."""
         seen = self.observation
         skipped = seen.break_sites or self.skipped
         return (
@@ -58,18 +58,18 @@ class Run:
 
     @property
     def nothing_to_compile(self) -> bool:
-        """The calls ran, and not one operation in them; no break kept any from running in a graph."""
+        """Return True if the calls ran without any operations, and no break kept any from running in a graph."""
         seen = self.observation
         quiet = not (seen.break_sites or self.skipped or seen.graphs)
         counted = self.state("capture") == "pass" and seen.trace is None  # a trace counts no operation
         return counted and seen.coverage is None and quiet
 
     def by_a_break(self, frame: SkippedFrame) -> bool:
-        """Whether a frame was skipped on account of a break."""
+        """Return True if a frame was skipped because of a break."""
         return (frame.path, frame.line) not in self._own
 
     def ids_of(self, frame: SkippedFrame) -> tuple[str, ...]:
-        """The ids by which Dynamo knows why it gave up a frame without a word."""
+        """Return the IDs of Dynamo's reasons for giving up a frame silently."""
         site = self._unlogged.get((frame.path, frame.line))
         return ids_of_site(site) if site else ()
 
@@ -82,7 +82,7 @@ class Run:
         return found.detail if found else ""
 
     def skipped_around(self, path: str, line: int) -> SkippedFrame | None:
-        """The innermost frame Dynamo gave up on that a line stands in."""
+        """Return the innermost frame around a line that Dynamo gave up."""
         around = [frame for frame in self.skipped if in_frame(frame, path, line)]
         return max(around, key=lambda frame: frame.line, default=None)
 

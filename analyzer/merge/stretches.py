@@ -1,6 +1,6 @@
-"""Find the lines of a function between the lines that break.
+"""Straight-line regions of a function between the lines that break.
 
-Nothing of this was run: a stretch holds no line that was seen to break, and none of a finding that predicts a break.
+These were not run: a region contains no line that was seen to break, and none with a finding that predicts a break.
 Pure: syntax trees and places in, regions out.
 """
 
@@ -21,18 +21,19 @@ from tcready.schema.static import Finding
 from tcready.schema.words import BREAKING
 
 _MOST = 5
-"""So many are told of one target."""
+"""Maximum number of regions of a target."""
 _LEAST = 2
-"""A stretch has so many statements at least."""
+"""Minimum number of statements of a region."""
 _WORK = (ast.Call, ast.BinOp, ast.AugAssign, ast.Compare)
-"""What could be an operation on a tensor."""
+"""Nodes that could be an operation on a tensor."""
 _PACKAGES = ("site-packages", "dist-packages")
 
 
 def stretches(run: Run, findings: Mapping[str, Sequence[Finding]], code: Code) -> tuple[Region, ...]:
-    """The longest stretches of those functions of the user's own code that a break of `run` stands in or below.
+    """Return the longest break-free statement sequences of the user's own functions in or above which `run` has a
+    break.
 
-    `findings` by their paths.
+    `findings` are by path.
     """
     functions = [each for each in _functions(run, code) if not _is_proved(run, *each, code)]
     breaks = _breaks(run, [finding for path in dict(functions) for finding in findings.get(path, ())])
@@ -49,7 +50,7 @@ def _length(region: Region) -> int:
 
 
 def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
-    """By path and line: the kind of the break that stands there, or below a call there."""
+    """Return by path and line the kind of the break there, or below a call there."""
     found: dict[str, dict[int, str]] = {}
     for site in run.observation.break_sites:
         kind = first_line(site.reason).partition(":")[0]
@@ -63,7 +64,8 @@ def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
 
 
 def _functions(run: Run, code: Code) -> Iterator[tuple[str, Function]]:
-    """Each own function that a break stands in, and each own forward on the way to one; not what its author decided."""
+    """Return each own function with a break in it, and each own forward on the path to one, except for deliberate
+    breaks."""
     sites = run.observation.break_sites
     foreign = {site.path for site in sites if site.origin == "third_party"}
     places = [(site.path, site.line) for site in sites if site.origin == "own"]
@@ -87,7 +89,7 @@ def _functions(run: Run, code: Code) -> Iterator[tuple[str, Function]]:
 
 
 def _is_proved(run: Run, path: str, function: Function, code: Code) -> bool:
-    """Whether a plan proved this function, or every module whose forward it is."""
+    """Return True if a plan proved this function, or every module that has it as its forward."""
     trials = run.observation.plan.regions if run.observation.plan else ()
     proved = [trial for trial in trials if trial.state == "proved"]
     if any(trial.kind == "function" and trial.name == function.name for trial in proved):
@@ -100,7 +102,7 @@ def _is_proved(run: Run, path: str, function: Function, code: Code) -> bool:
 
 
 def _modules(run: Run, path: str, function: Function, code: Code) -> list[str]:
-    """The modules whose forward this function is."""
+    """Return the modules that have this function as their forward."""
     here = (path, function.first)
     return [module.name for module in run.modules if code.place(module.path, module.line) == here]
 
@@ -131,7 +133,8 @@ def _in_function(
 
 
 def _runs(body: list[ast.stmt], breaks: Mapping[int, str]) -> Iterator[tuple[int, int]]:
-    """First position, and one past the last, of statements in a row that hold no break; a docstring is in none."""
+    """Yield the first position, and one past the last, of consecutive statements without a break; docstrings are
+    excluded."""
     begin = 1 if ast.get_docstring(ast.Module(body, []), clean=False) is not None else 0
     for position in range(begin, len(body) + 1):
         if position == len(body) or any(

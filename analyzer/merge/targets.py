@@ -1,4 +1,4 @@
-"""The verdict and the regions of each target: first targets that ran, then those that were only read."""
+"""Each target with its verdict and its regions: first those that ran, then those known from the source only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tcready.schema.run import Intent
 
 _SHOWN = 3
-"""So many members are named of which the source does not tell what they are."""
+"""Maximum number of unresolved members that are named."""
 
 
 def reports_of(
@@ -66,7 +66,7 @@ def reports_of(
 
 @dataclass(frozen=True)
 class _Known:
-    """The findings of a report, by what they are asked for: with thousands of runs, no run looks at all of them."""
+    """The findings of a report, indexed, so that no run looks at all of them: there may be thousands of runs."""
 
     by_print: Mapping[str, Sequence[Finding]]
     by_path: Mapping[str, Sequence[Finding]]
@@ -83,13 +83,13 @@ class _Known:
 
 
 def _root(target: StaticTarget, code: Code) -> Place | None:
-    """Where the forward of the target's root stands."""
+    """Return the location of the forward of the target's root."""
     root = next((module for module in target.modules if module.name == ""), None)
     return code.place(root.path, root.line) if root else None
 
 
 def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
-    """Whether both speak of one target: by name, or in one file by where the root's forward stands."""
+    """Return True if both are the same target: by name, or in one file by the location of the root's forward."""
     if target.target == run.target:
         return True
     if Target.place_in(target.target) != Target.place_in(run.target):
@@ -108,7 +108,7 @@ def _observed_target(
 ) -> TargetReport:
     plan = run.observation.plan
     if plan is not None and plan.regions:
-        found = regions.tried(plan.regions)
+        found = regions.regions_of_plan(plan.regions)
     elif run.captured and not run.nothing_to_compile and not failed_to_compile(run):
         found = _regions(run, static, known, breaks_by_code, code)
     else:
@@ -123,7 +123,7 @@ def _observed_target(
     if limits and run.state("eager") == "pass":
         reason += f"; holds for {limits}"
     return TargetReport(
-        observation=kept(run.observation),
+        observation=as_stored(run.observation),
         verdict=verdict,
         verdict_reason=reason,
         regions=(
@@ -141,13 +141,14 @@ def _regions(
     breaks_by_code: Mapping[Place, Collection[str]],
     code: Code,
 ) -> tuple[Region, ...]:
-    """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
+    """Return the break-free parts of what ran, neither seen nor predicted to break; results of a clean run outweigh
+    predictions."""
     seen = run.observation
     by_module = [module.breaks for module in static.modules] if static else []
     clean = run.captured and is_whole(run)
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
     breaks = {place: tuple(breaks_by_code[place]) for place in places if place in breaks_by_code}
-    return regions.predicted(
+    return regions.predict_regions(
         seen.modules,
         static.modules if static else (),
         frozenset() if clean else _breaking(known, seen.target, (*by_module, *breaks.values()), seen.mode),
@@ -160,7 +161,7 @@ def _regions(
 
 
 def _as_named(region: Region, run: Run) -> Region:
-    """The whole of a target that is no module, with the line that compiles just that."""
+    """Return the whole of a target that is not a module, with the line that compiles just that."""
     if region.name or not region.code or run.modules or run.observation.plan is not None:
         return region
     name = Target.parse(run.target).name or ""
@@ -171,15 +172,15 @@ def _as_named(region: Region, run: Run) -> Region:
     return dataclasses.replace(region, code=f"{called} = torch.compile({called})")
 
 
-def kept(seen: Observation) -> Observation:
-    """What a report keeps of a run: every stage once, and not where the files stood on the machine."""
+def as_stored(seen: Observation) -> Observation:
+    """Return a run as stored in a report: every stage once, without paths of the machine."""
     known = {stage.stage: stage for stage in seen.stages}
     stages = tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
     return dataclasses.replace(seen, stages=stages, sources=())
 
 
 def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
-    """A region that its author compiles already is left as it is: no code is suggested for it."""
+    """Leave a region that its author compiles already unchanged: no code is suggested for it."""
     for intent in intents:
         if region.name in intent.modules:
             return dataclasses.replace(
@@ -195,7 +196,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         else Stage(name, "not_run", "nothing was run")
         for name in STAGES
     )
-    found = regions.predicted(
+    found = regions.predict_regions(
         (), target.modules, _breaking(known, target.target, (m.breaks for m in target.modules))
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
@@ -212,7 +213,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
 
 
 def _unknown(modules: Sequence[StaticModule]) -> str:
-    """What keeps modules out of regions although nothing in them is known to break."""
+    """Return why modules are not in regions although no break in them is known."""
     members = [
         f"{member} of {module.type}"
         for module in {each.type: each for each in modules}.values()
@@ -225,11 +226,11 @@ def _unknown(modules: Sequence[StaticModule]) -> str:
 def _breaking(
     known: _Known, target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
 ) -> frozenset[str]:
-    """Of the breaks in `predicted` (fingerprints), those that count against a target's regions.
+    """Return those of the breaks in `predicted` (fingerprints) that count against a target's regions.
 
-    A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
-    the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
-    comment or by the choice of rules, is a break all the same.
+    A run that traced the line, or never reached it, shows that these inputs do not break there. Breaks of the other
+    mode do not count in the run's `mode` (None: nothing was run). A break counts even if its finding is hidden, by a
+    comment or by the selection of rules.
     """
     return frozenset(
         print_

@@ -1,4 +1,4 @@
-"""Decide the verdict of a target, and the exit code of a report."""
+"""The verdict on a target, and the exit code that follows from a report."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.words import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "shapes", "backend", "parity"})
-"""`fullgraph` asks for more than compiling does: a model with breaks fails it."""
+"""Stages that make a verdict fail. Not `fullgraph`, which asks for more than compiling: a model with breaks fails
+it."""
 _LATER_STAGES: tuple[StageName, ...] = ("fullgraph", "backend", "parity", "speed")
 _HALF, _QUARTER = 0.5, 0.25
-"""What break-free regions must hold for `ready_by_region`: half of the operations or of the time, a quarter of the
-other."""
+"""Minimum shares of break-free regions for `ready_by_region`: half of the operations or of the time, a quarter of
+the other."""
 
 
 def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """2 if something due could not be established, else 1 if a finding fails, else 0.
+    """Return 2 if something due could not be established, else 1 if a finding fails, else 0.
 
-    Due and not established: a file that could not be parsed, or a target that was run whose verdict is
-    `unknown`; not the trace of a job in which nothing broke, which is all that a trace can show. Third-party findings
-    fail only with `third_party`. A compile error fails as a finding does.
+    Due and not established: a file that could not be parsed, or a target that was run and has the verdict `unknown`;
+    not the trace of a job without breaks, because a trace cannot show more. Third-party findings fail only with
+    `third_party`. A compile error fails as a finding does.
     """
     if report.skipped or any(map(_not_established, report.targets)):
         return 2
@@ -37,7 +38,7 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
 
 
 def failures(report: Report) -> Iterator[str]:
-    """What besides findings and files that could not be parsed decides `exit_code`, a line for each target."""
+    """Return one line for each target that affects `exit_code` apart from findings and unparsable files."""
     for target in report.targets:
         failed = [stage for stage in target.stages if stage.state == "fail"]
         undone = [
@@ -65,7 +66,8 @@ def _failed_to_compile(stage: Stage) -> bool:
 
 
 def _causes(seen: Observation) -> Iterator[str]:
-    """Each stage, and each part of a training step, in which compiling raised or gave something else than eager."""
+    """Return each stage, and each part of a training step, in which compiling raised or gave other results than
+    eager."""
     for stage in seen.stages:
         if _failed_to_compile(stage):
             yield f"{stage.stage} failed: {stage.detail}"
@@ -74,19 +76,19 @@ def _causes(seen: Observation) -> Iterator[str]:
 
 
 def failed_to_compile(run: Run) -> bool:
-    """Whether compiling raised, or what was compiled differs from eager: what to compile is then not known."""
+    """Return True if compiling raised, or compiled results differ from eager: what to compile is then unknown."""
     return any(_causes(run.observation))
 
 
 def is_whole(run: Run) -> bool:
-    """Whether nothing that was seen keeps the model from being compiled whole."""
+    """Return True if nothing that was seen keeps the model from being compiled whole."""
     trained = run.observation.training
     failed = any(run.state(stage) == "fail" for stage in _FAILING) or (trained is not None and trained.failed)
     return not run.troubles.words() and not failed
 
 
 def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
-    """The verdict and its reason in one sentence, which names the stages that did not run."""
+    """Return the verdict and its reason in one sentence, which names the stages that did not run."""
     causes = [first_line(cause) for cause in _causes(run.observation)]
     failed = bool(causes)
     for stage in run.stages.values():
@@ -141,8 +143,8 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
 
 
 def _in_regions(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, float | None]:
-    """What regions hold of the operations and of their time: with a plan those that were proved, modules or functions,
-    which may lie in each other; else those that are predicted, but for single modules of torch, which gain nothing."""
+    """Return the share of operations and of time in regions: with a plan, of the proved modules or functions, which
+    may be nested; else of the predicted ones, except single modules of torch, which gain nothing."""
     if not planned:
         modules = [region for region in found if region.state == "predicted" and region.kind == "modules"]
         modules = [region for region in modules if regions.worth_compiling(region, run.modules)]
@@ -150,7 +152,7 @@ def _in_regions(run: Run, found: Sequence[Region], planned: bool) -> tuple[float
     proved = [region for region in found if region.state == "proved"]
     parts = _sums(regions.outermost([region for region in proved if region.kind == "modules"], run.modules))
     functions = _sums([region for region in proved if region.kind == "function"])
-    return max(parts, functions, key=lambda kept: kept[0])
+    return max(parts, functions, key=lambda shares: shares[0])
 
 
 def _sums(some: Sequence[Region]) -> tuple[float, float | None]:
@@ -160,14 +162,14 @@ def _sums(some: Sequence[Region]) -> tuple[float, float | None]:
 
 
 def _enough(ops: float, time: float | None) -> bool:
-    """Half of the one and a quarter of the other; of the operations alone if no time was measured."""
+    """Return True for half of the one and a quarter of the other; for operations alone if no time was measured."""
     if time is None:
         return ops >= _HALF
     return max(ops, time) >= _HALF and min(ops, time) >= _QUARTER
 
 
 def _captured(run: Run) -> str:
-    """`; as it is, 97% of the operations run in graphs`: what compiling the whole model without a change brings."""
+    """Return `; as it is, 97% of the operations run in graphs`: the result of compiling the whole model unchanged."""
     coverage = run.observation.coverage
     if coverage is None or run.state("capture") != "pass":
         return ""
@@ -181,13 +183,13 @@ def _shares(ops: float, time: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """`61%`; what is not the whole never reads 100%, nor what is something 0%."""
+    """Return `61%`; less than the whole is never shown as 100%, nor more than nothing as 0%."""
     value = share * 100
     return f"{min(max(value, 0.1), 99.9):.1f}%" if 99 < value < 100 or 0 < value < 1 else f"{value:.0f}%"
 
 
 def _missing(run: Run) -> str:
-    """`; fullgraph and backend not run`, for the stages after capture."""
+    """Return `; fullgraph and backend not run`, for the stages after capture."""
     # What a bench could not decide was run all the same; it says so in a line of its own.
     measured = run.observation.bench is not None and run.observation.bench.cases
     names = [

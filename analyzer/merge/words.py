@@ -1,4 +1,4 @@
-"""Describe what a run showed, one line each."""
+"""Results of a run, each in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def first_line(text: str) -> str:
 
 
 def slug(reason: str) -> str:
-    """The kind of a break as a name (`data-dependent-branching`), if its first line is short enough."""
+    """Return the kind of a break as a name (`data-dependent-branching`), if its first line is short enough."""
     words = re.findall(r"[a-z0-9]+", first_line(reason).split(":")[0].lower())
     return "-".join(words) if words and len(words) <= 6 else ""
 
@@ -31,7 +31,7 @@ def dynamo(text: str) -> Evidence:
 
 
 def alone_evidence(trial: RegionTrial) -> Evidence:
-    """Of a break that was met only where a part of the model was compiled alone."""
+    """Return evidence for a break that only occurred where a part of the model was compiled alone."""
     reason = first_line(trial.site.reason) if trial.site else trial.reason
     return dynamo(f"{trial.name or 'the model'} compiled alone breaks here: {reason}")
 

@@ -1,4 +1,4 @@
-"""Describe a change of a file: functions, branch tests that it removes or adds, and moved lines."""
+"""Compare two texts of a file: changed functions, branch tests that are removed or added, and where each line went."""
 
 from __future__ import annotations
 
@@ -23,60 +23,61 @@ from tcready.static.source import Source
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 NUMBERS = 12
-"""Numbers of changed code at which inputs are tried."""
+"""Maximum number of numbers in changed code at which inputs are tried."""
 STRINGS = 8
-"""Strings of changed code that are passed as arguments."""
+"""Maximum number of strings in changed code that are passed as arguments."""
 LEAST = 2
-"""The largest whole number that is no reason to try inputs at it."""
+"""The largest whole number that is not worth trying inputs at."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What differs between two texts of one file."""
+    """Differences between two texts of one file."""
 
     functions: tuple[FunctionPlace, ...]
-    """Functions, those inside others left out, whose code is not the same in both."""
+    """Functions, except nested ones, with code that differs between the texts."""
     tests: tuple[Span, ...]
-    """What decides on a branch in the first text, and that the function has no longer: tests, the operands of `and` and
+    """Branch conditions of the first text that the function does not have any more: tests, the operands of `and` and
     `or`, the links of a chain of comparisons."""
     gone: tuple[Span, ...] = ()
-    """Statements of the first text that its functions have no longer, or elsewhere; the bodies of lambdas and what
-    comprehensions work out, too."""
+    """Statements of the first text that its functions do not have any more, or have elsewhere; also bodies of
+    lambdas and parts of comprehensions."""
     written: tuple[Span, ...] = ()
-    """Those of the second text that are new in them."""
+    """Those of the second text that are new in its functions."""
     turned: tuple[Span, ...] = ()
-    """Tests of the first text whose operands the function has in another order: they are true in the same cases."""
-    asked: tuple[Span, ...] = ()
-    """What decides on a branch in the second text, and that the first does not ask."""
+    """Tests of the first text that have their operands in another order in the second: they are true in the same
+    cases."""
+    conditions: tuple[Span, ...] = ()
+    """Branch conditions of the second text that the first does not have."""
     compiled: tuple[Span, ...] = ()
-    """Those of `written` that are run depending on whether code is being compiled."""
+    """Those of `written` that run depending on whether code is being compiled."""
     once: tuple[Span, ...] = ()
-    """What is run once, when the file is imported, and gives names of the first text, or of others, another value."""
+    """Code that runs once, at import, and changes the value of names of the first text, or of others."""
     takes: tuple[Span, ...] = ()
-    """Functions of the first text that cannot be called in all the ways that they could."""
+    """Functions of the first text that cannot be called in all the ways that they could before."""
     declared: tuple[Span, ...] = ()
-    """What is declared otherwise, or not any more, so that no call need show it: classes and what they derive from,
+    """Declarations that changed or are gone, without any effect that a call must show: classes and their bases,
     decorators, functions that are gone or defined more than once, `global` and `nonlocal`."""
     unread: tuple[Span, ...] = ()
-    """Functions of the first text that read a parameter, an attribute that a constructor sets to one, or a method, and do
-    not any more: calls with other values of it, or of a subclass with another method, would differ."""
+    """Functions that no longer read a parameter, an attribute that a constructor sets to one, or a method: calls
+    with other values of it, or of a subclass with another method, would differ."""
     constants: tuple[float | str, ...] = ()
-    """Of tests and statements that differ: numbers that something is compared with, then others. Of functions that
-    differ: strings that something is compared with, and keys of dicts."""
+    """From tests and statements that differ: numbers in comparisons, then other numbers. From functions that differ:
+    strings in comparisons, and keys of dicts."""
 
 
 Arm: TypeAlias = 'Literal["compiled", "eager", "either"] | None'
-"""Where code is run that asks whether it is being compiled; None where it does not ask."""
+"""Whether code runs only while compiling or only while not compiling; None if it does not ask."""
 
 
 @dataclass(frozen=True)
 class _Test:
-    """An expression whose truth decides on a branch."""
+    """An expression that decides a branch."""
 
     node: ast.expr
     arm: Arm
     part: ast.Compare | None = None
-    """The whole chain, where `node` stands for its first links."""
+    """The whole chain, if `node` is its first links."""
 
     @property
     def is_constant(self) -> bool:
@@ -85,30 +86,30 @@ class _Test:
 
 @dataclass(frozen=True)
 class _Run:
-    """A statement, or an expression that is not worked out wherever its statement is run."""
+    """A statement, or an expression that is not always evaluated when its statement runs."""
 
     node: ast.stmt | ast.expr
     arm: Arm
     text: str = ""
-    """What is compared of it, if not all: what stands before the body of a loop, a handler, a function."""
+    """The part that is compared, if not all: the header of a loop, a handler, a function."""
 
 
 @dataclass
 class _Scope:
-    """What decides and what is run in a function, or in a module and its classes."""
+    """Branch conditions and executed code of a function, or of a module and its classes."""
 
     tests: list[_Test]
     """Whole tests."""
     parts: list[_Test]
-    """Operands of tests that are joined, and of `and` and `or` elsewhere: what is asked by itself."""
+    """Operands of combined tests, and of `and` and `or` elsewhere, which are evaluated separately."""
     statements: list[_Run]
     inner: list[_Run]
-    """Lambdas and comprehensions, the sides of conditional expressions, and the operands of `and` and `or` but for the
-    first."""
+    """Lambdas and comprehensions, the sides of conditional expressions, and the operands of `and` and `or` except
+    the first."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
-    """What the second text of the file `path`, absolute, no longer has as the first had it."""
+    """Return what the second text of the file `path` (absolute) does not have in the same way as the first."""
     trees = _as_blocks(with_constants_on_the_right(before.tree), with_constants_on_the_right(after.tree))
     defined = [*_functions(trees[0])], [*_functions(trees[1])]
     earlier, later = map(dict, defined)
@@ -120,7 +121,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     gone: list[Span] = []
     written: list[Span] = []
     turned: list[Span] = []
-    asked: list[Span] = []
+    added: list[Span] = []
     compiled: list[Span] = []
     once: list[Span] = []
     takes: list[Span] = []
@@ -168,7 +169,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         found = _compared(one, two)
         tests += [_test_span(path, before, each) for each in found.tests]
         turned += [_test_span(path, before, each) for each in found.turned]
-        asked += [_test_span(path, after, each) for each in found.asked]
+        added += [_test_span(path, after, each) for each in found.conditions]
         gone += [
             _span(path, before, _worked_out(each.node))
             for each in found.gone
@@ -183,7 +184,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         ]
         written += [span for span, _ in new]
         compiled += [span for span, arm in new if arm is not None]
-        differs = [*(each.part or each.node for each in (*found.tests, *found.asked))]
+        differs = [*(each.part or each.node for each in (*found.tests, *found.conditions))]
         statements = [each.node for each in (*found.gone, *found.written)]
         numbers += _compared_with([*differs, *statements])
         strings += [text for node in (*differs, *statements) for text in _strings(node)]
@@ -208,7 +209,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(gone),
         _each(written),
         _each(turned),
-        _each(asked),
+        _each(added),
         _each(compiled),
         _each(once),
         _each(takes),
@@ -219,8 +220,8 @@ def changed(path: str, before: Source, after: Source) -> Changed:
 
 
 def _as_blocks(one: ast.Module, two: ast.Module) -> tuple[ast.Module, ast.Module]:
-    """The trees of both texts, where `@torch.no_grad()` of a function in one is a block around its body in the other:
-    with that block in both, since each does what the other does."""
+    """Return the trees of both texts. If `@torch.no_grad()` of a function in one is a block around its body in the
+    other, both get that block, since they are equivalent."""
     around = f"{name_of_torch(one)}.no_grad()"
     first, second = dict(_functions(one)), dict(_functions(two))
     names = {
@@ -232,8 +233,8 @@ def _as_blocks(one: ast.Module, two: ast.Module) -> tuple[ast.Module, ast.Module
 
 
 def _forms(node: ast.AST, context: str) -> frozenset[str]:
-    """Whether a context manager is the one decorator of a function that gives no generator, or is entered around all of
-    the body of one without decorators."""
+    """Return the context managers that are the only decorator of a function that is not a generator, or that are
+    entered around the whole body of a function without decorators."""
     if not isinstance(node, ast.FunctionDef):
         return frozenset()
     body = node.body[int(ast.get_docstring(node) is not None) :]
@@ -250,10 +251,10 @@ def _with_blocks(tree: ast.Module, names: Set[str]) -> ast.Module:
     tree = copy.deepcopy(tree)
     for name, node in _functions(tree):
         if name in names and node.decorator_list:
-            kept = int(ast.get_docstring(node) is not None)
+            first = int(ast.get_docstring(node) is not None)
             (entered,) = node.decorator_list
-            block = ast.With([ast.withitem(entered)], node.body[kept:])
-            node.body[kept:] = [ast.copy_location(block, entered)]
+            block = ast.With([ast.withitem(entered)], node.body[first:])
+            node.body[first:] = [ast.copy_location(block, entered)]
             node.decorator_list = []
     return tree
 
@@ -266,43 +267,43 @@ def _each(spans: Iterable[Span]) -> tuple[Span, ...]:
 class _Differences:
     tests: list[_Test]
     turned: list[_Test]
-    asked: list[_Test]
+    conditions: list[_Test]
     gone: list[_Run]
     written: list[_Run]
 
 
 def _compared(one: _Scope, two: _Scope) -> _Differences:
     found = _Differences([], [], [], [], [])
-    kept = Counter((_asked(each), each.arm) for each in two.tests)
+    available = Counter((_test_text(each), each.arm) for each in two.tests)
     as_they_were = {_written(each) for each in two.tests}
     unmatched: list[_Test] = []
     for each in one.tests:
-        if _takes(kept, _asked(each), each.arm):
+        if _takes(available, _test_text(each), each.arm):
             if _written(each) not in as_they_were:
                 found.turned.append(each)
         else:
             found.tests.append(each)
             unmatched.append(each)
     if not unmatched:  # the same tests, perhaps in another order: then the first that is true is another one
-        order, later = ([_asked(each) for each in tests] for tests in (one.tests, two.tests))
+        order, later = ([_test_text(each) for each in tests] for tests in (one.tests, two.tests))
         if Counter(order) == Counter(later):
             for tag, i1, i2, *_ in SequenceMatcher(None, order, later, autojunk=False).get_opcodes():
                 found.tests += one.tests[i1:i2] if tag != "equal" else []
     # of a test that is kept as a whole the operands are kept too
     inside = {id(part.node) for test in unmatched for part in _operands_of(test)}
     whole = {id(part.node) for test in one.tests for part in _operands_of(test)} - inside
-    left = Counter((_asked_alone(each.node), each.arm) for each in (*two.parts, *two.tests))
+    left = Counter((_operand_text(each.node), each.arm) for each in (*two.parts, *two.tests))
     for each in one.parts:
         if id(each.node) in whole or each.is_constant:
             continue
-        if not _takes(left, _asked_alone(each.node), each.arm):
+        if not _takes(left, _operand_text(each.node), each.arm):
             found.tests.append(each)
-    before = {_asked_alone(each.node) for each in (*one.parts, *one.tests)}
+    before = {_operand_text(each.node) for each in (*one.parts, *one.tests)}
     compound = {id(each.node) for each in two.tests if _is_joined(each.node)}
     for each in (*two.parts, *two.tests):
-        is_new = _asked_alone(each.node) not in before and id(each.node) not in compound
-        if is_new and not each.is_constant and not _asks_compiling(each.node):
-            found.asked.append(each)
+        is_new = _operand_text(each.node) not in before and id(each.node) not in compound
+        if is_new and not each.is_constant and not _tests_compiling(each.node):
+            found.conditions.append(each)
     same = SequenceMatcher(None, [*map(_run, one.statements)], [*map(_run, two.statements)], autojunk=False)
     for tag, i1, i2, j1, j2 in same.get_opcodes():
         if tag != "equal":
@@ -310,9 +311,9 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
             found.written += two.statements[j1:j2]
     for mine, others, to in ((one, two, found.gone), (two, one, found.written)):
         known = Counter(map(_run, others.inner))
-        decide = {_asked_alone(each.node) for each in (*others.parts, *others.tests)}
+        decide = {_operand_text(each.node) for each in (*others.parts, *others.tests)}
         for inner in mine.inner:
-            if isinstance(inner.node, ast.expr) and _asked_alone(inner.node) in decide:
+            if isinstance(inner.node, ast.expr) and _operand_text(inner.node) in decide:
                 continue  # it is watched as a test
             if known[_run(inner)]:
                 known[_run(inner)] -= 1
@@ -321,12 +322,12 @@ def _compared(one: _Scope, two: _Scope) -> _Differences:
     return found
 
 
-def _takes(kept: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
-    """Whether one like it is left: in the same place, or both where code is compiled and where it is not."""
+def _takes(available: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
+    """Remove an equal one if there is one: in the same place, or both in compiled and in uncompiled code."""
     for arms in ((arm,), ("compiled", "eager")):
-        if all(kept[key, each] for each in arms):
+        if all(available[key, each] for each in arms):
             for each in arms:
-                kept[key, each] -= 1
+                available[key, each] -= 1
             return True
     return False
 
@@ -339,8 +340,8 @@ def _run(each: _Run) -> str:
     return f"{each.arm is not None} {each.text or ast.dump(each.node)}"
 
 
-def _asked(test: _Test) -> str:
-    """The same text for tests that are true in the same cases: the order of operands without effects tells nothing."""
+def _test_text(test: _Test) -> str:
+    """Return equal text for tests that are true in the same cases: the order of operands without effects is ignored."""
     node = test.node
     if isinstance(node, ast.Compare) and (mirrored := mirror(node)) and _is_without_effect(node):
         return min(ast.dump(node), ast.dump(mirrored))
@@ -352,12 +353,13 @@ def _asked(test: _Test) -> str:
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotIn: ast.In}
 
 
-def _asked_alone(node: ast.expr) -> str:
-    """The same text for what is true in the same cases, or in the opposite ones, and for `bool` of it."""
+def _operand_text(node: ast.expr) -> str:
+    """Return equal text for expressions that are true in the same cases, or in the opposite ones, and for `bool` of
+    them."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _asked_alone(node.operand)
+        return _operand_text(node.operand)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "bool":
-        return _asked_alone(node.args[0]) if len(node.args) == 1 else ast.dump(node)
+        return _operand_text(node.args[0]) if len(node.args) == 1 else ast.dump(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITE:
         turned = _OPPOSITE[type(node.ops[0])]()
         return ast.dump(ast.Compare(node.left, [turned], node.comparators))
@@ -365,7 +367,7 @@ def _asked_alone(node: ast.expr) -> str:
 
 
 def _operands(node: ast.expr, kind: type[ast.boolop]) -> Iterator[str]:
-    """What `and`, or `or`, joins, each as it is written."""
+    """Return the operands of `and`, or of `or`, as text."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, kind):
         for each in node.values:
             yield from _operands(each, kind)
@@ -377,7 +379,7 @@ _QUESTIONS = frozenset(
     "callable hasattr isinstance issubclass dim is_complex is_floating_point numel is_compiling is_dynamo_compiling "
     "is_scripting is_tracing".split()
 )
-"""Functions and methods that only answer."""
+"""Functions and methods without effects."""
 
 
 def _is_without_effect(node: ast.AST) -> bool:
@@ -390,7 +392,7 @@ _WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal)
 
 
 def _scope(node: ast.AST) -> _Scope:
-    """Of a function with the functions inside it; of a module with its classes, and without its functions."""
+    """Return the scope of a function with its nested functions; of a module with its classes, without its functions."""
     scope = _Scope([], [], [], [])
     body = getattr(node, "body", [])
     if isinstance(node, _FUNCTIONS):
@@ -412,7 +414,7 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
 
 
 def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> None:
-    """Adds what stands in a statement."""
+    """Add the content of a statement."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         if in_function:
             scope.statements.append(_Run(node, arm, _header(node)))
@@ -435,7 +437,7 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
     if not hasattr(node, "body") and not isinstance(node, ast.Match):
         scope.statements.append(_Run(node, arm))
     elif text := _header(node):
-        # of a loop over nothing the header tells nothing
+        # the header says nothing about a loop over nothing
         shows = node.body[0] if isinstance(node, (ast.For, ast.AsyncFor)) else node
         scope.statements.append(_Run(shows, arm, text))
     for name, value in ast.iter_fields(node):
@@ -456,7 +458,7 @@ def _statement(node: ast.stmt, arm: Arm, scope: _Scope, in_function: bool) -> No
 
 
 def _look_into(node: ast.AST, arm: Arm, scope: _Scope) -> None:
-    """Adds what decides in an expression, and what is worked out in it later or never."""
+    """Add the conditions in an expression, and what it evaluates later or never."""
     if isinstance(node, ast.IfExp):
         _test(node.test, arm, scope)
         inside, otherwise = _arms(node.test, arm)
@@ -482,7 +484,7 @@ def _look_into(node: ast.AST, arm: Arm, scope: _Scope) -> None:
 
 
 def _test(node: ast.expr, arm: Arm, scope: _Scope) -> None:
-    """Adds a test, and its operands where it has several."""
+    """Add a test, and its operands if it has several."""
     scope.tests.append(_Test(node, arm))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         whole: ast.expr = node
@@ -498,7 +500,7 @@ def _test(node: ast.expr, arm: Arm, scope: _Scope) -> None:
 
 
 def _joined(node: ast.BoolOp, arm: Arm, scope: _Scope, *, is_test: bool) -> None:
-    """Adds the operands of `and` and `or`: the last one decides nothing where the value is used otherwise."""
+    """Add the operands of `and` and `or`. The last one is no condition if the value is used otherwise."""
     for number, value in enumerate(node.values):
         if number:
             scope.inner.append(_Run(value, arm))
@@ -517,7 +519,7 @@ def _joined(node: ast.BoolOp, arm: Arm, scope: _Scope, *, is_test: bool) -> None
 
 
 def _links(node: ast.Compare, arm: Arm) -> list[_Test]:
-    """The first links of a chain of comparisons: `0 < x < 1` asks `0 < x` first."""
+    """Yield the first links of a chain of comparisons: `0 < x < 1` evaluates `0 < x` first."""
     found = []
     for number in range(1, len(node.ops)):
         part = ast.Compare(node.left, node.ops[:number], node.comparators[:number])
@@ -529,7 +531,7 @@ def _links(node: ast.Compare, arm: Arm) -> list[_Test]:
 
 
 def _operands_of(test: _Test) -> list[_Test]:
-    """What is asked by itself in a test."""
+    """Yield the operands of a test that are evaluated separately."""
     found = _Scope([], [], [], [])
     _test(test.node, test.arm, found)
     return found.parts
@@ -544,7 +546,7 @@ def _is_joined(node: ast.expr) -> bool:
 _COMPILING = ("is_compiling", "is_dynamo_compiling")
 
 
-def _asks_compiling(node: ast.expr) -> bool:
+def _tests_compiling(node: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.Attribute) and each.attr in _COMPILING)
         or (isinstance(each, ast.Name) and each.id in _COMPILING)
@@ -553,27 +555,28 @@ def _asks_compiling(node: ast.expr) -> bool:
 
 
 def _arms(test: ast.expr, arm: Arm) -> tuple[Arm, Arm]:
-    """Where code is run behind a test that is true, and behind one that is not."""
-    if not _asks_compiling(test):
+    """Return whether code behind a test runs only while compiling, if the test is true and if it is false."""
+    if not _tests_compiling(test):
         return arm, arm
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inside, otherwise = _arms(test.operand, arm)
         return otherwise, inside
     if isinstance(test, ast.BoolOp):
-        ways = [_arms(each, None) for each in test.values if _asks_compiling(each)]
+        ways = [_arms(each, None) for each in test.values if _tests_compiling(each)]
         sure = next(iter(ways))
         return (sure[0], "either") if isinstance(test.op, ast.And) else ("either", sure[1])
     return ("compiled", "eager") if isinstance(test, ast.Call) else ("either", "either")
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Whether nothing is run for it: a text that stands alone, an annotation."""
+    """Return True for statements without code: a string as a statement, an annotation."""
     alone = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return alone or (isinstance(statement, ast.AnnAssign) and statement.value is None)
 
 
 def _is_inside(node: ast.AST, other: ast.AST) -> bool:
-    """Whether an expression stands in a statement: what is given to torch at import is called when code is compiled."""
+    """Return True if an expression is inside a statement. Functions passed to torch at import are called when code
+    is compiled."""
     return isinstance(node, ast.expr) and any(each is node for each in ast.walk(other))
 
 
@@ -582,7 +585,7 @@ def _is_import(each: _Run) -> bool:
 
 
 def _worked_out(node: ast.stmt | ast.expr) -> ast.stmt | ast.expr:
-    """What is run of it, perhaps later or never."""
+    """Yield the parts of it that are executed, perhaps later or never."""
     if isinstance(node, ast.Lambda):
         return node.body
     if isinstance(node, ast.DictComp):
@@ -591,7 +594,7 @@ def _worked_out(node: ast.stmt | ast.expr) -> ast.stmt | ast.expr:
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """The values that parameters have where they are not given."""
+    """Return the default values of parameters."""
     args = node.args
     positional = [*args.posonlyargs, *args.args]
     given = zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
@@ -600,13 +603,13 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
 
 
 def _value_text(node: ast.expr) -> str:
-    """The same text for expressions of the same number."""
+    """Return equal text for expressions of the same number."""
     number = _folded(node)
     return ast.dump(node) if number is None else f"{type(number).__name__} {number!r}"
 
 
 def _header(node: ast.AST) -> str:
-    """What stands before the body of a statement that has one, but for a test; "" if there is nothing else."""
+    """Return the header of a compound statement without its test; "" if there is nothing else."""
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         inside: list[ast.AST]
         if isinstance(node, ast.ClassDef):  # every class is an `object`
@@ -631,8 +634,8 @@ def _header(node: ast.AST) -> str:
 
 
 def _declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """What makes a function what it is to others, beside its body and its parameters: whether it is left out of what is
-    compiled its callers do not see."""
+    """Return a function's declaration apart from its body and parameters. Callers do not see whether it is excluded
+    from compilation."""
     decorators = [
         each for each in map(ast.unparse, node.decorator_list) if not each.endswith("compiler.disable")
     ]
@@ -659,7 +662,7 @@ def _dumped(name: str, functions: Iterable[tuple[str, ast.AST]]) -> list[str]:
 
 
 def _classes_otherwise(before: ast.Module, after: ast.Module) -> list[ast.ClassDef]:
-    """Classes of the first text that are gone, or have other bases, decorators or fields without a value."""
+    """Return classes of the first text that are gone, or have other bases, decorators or fields without a value."""
     others = Counter(map(_class_text, _classes(after)))
     return [each for each in _classes(before) if not others[_class_text(each)]]
 
@@ -676,7 +679,7 @@ def _class_text(node: ast.ClassDef) -> str:
 def _accepts(
     after: ast.FunctionDef | ast.AsyncFunctionDef, before: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> bool:
-    """Whether `after` can be called in every way in which `before` could."""
+    """Return True if `after` accepts every call that `before` accepts."""
     one, two = before.args, after.args
     in_order = [each.arg for each in (*one.posonlyargs, *one.args)]
     positional = [each.arg for each in (*two.posonlyargs, *two.args)]
@@ -693,7 +696,7 @@ def _accepts(
 
 
 def _is_private(name: str) -> bool:
-    """Whether a function is for its own file alone, by its name."""
+    """Return True if a function is private to its file, by its name."""
     last = name.rpartition(".")[2]
     return last.startswith("_") and not last.startswith("__")
 
@@ -704,7 +707,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def _parameters_read(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The parameters of a function that it reads."""
+    """Return the parameters that a function reads."""
     names = {
         node.id
         for statement in function.body
@@ -720,7 +723,7 @@ _OF_PYTHON = frozenset(
 
 
 def _is_of_python(decorator: ast.expr) -> bool:
-    """Whether a decorator leaves the function to those that call it, and does not register it with torch."""
+    """Return True if a decorator does not register the function with torch and leaves it to its callers."""
     return ast.unparse(decorator).partition("(")[0] in _OF_PYTHON
 
 
@@ -733,7 +736,7 @@ def _attributes_read(tree: ast.AST) -> set[str]:
 
 
 def _set_to_parameters(tree: ast.Module) -> set[str]:
-    """The attributes of `self` that constructors set to one of their parameters."""
+    """Return the attributes of `self` that constructors set to one of their parameters."""
     return {
         target.attr
         for _, function in _functions(tree)
@@ -749,14 +752,14 @@ def _set_to_parameters(tree: ast.Module) -> set[str]:
 
 
 def _gives_value(node: ast.AST) -> bool:
-    """Whether a statement that is run at import does more than import, or name a lambda."""
+    """Return True if a statement that runs at import does more than import, or name a lambda."""
     if isinstance(node, (ast.expr, *_IMPORTS)):
         return False
     return not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and any(_bound(node)))
 
 
 def _reaches_others(node: ast.AST, known: Iterable[str]) -> bool:
-    """Whether what is new at import may change what was there: not if it only gives a value to a name of its own, or
+    """Return True if new code at import may affect existing code: not if it only assigns a name of its own, or
     registers something with torch."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return False
@@ -765,7 +768,7 @@ def _reaches_others(node: ast.AST, known: Iterable[str]) -> bool:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that an assignment gives a value, if it gives none to anything else."""
+    """Return the names that an assignment binds, if it assigns nothing else."""
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets
@@ -777,7 +780,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def _numbers(node: ast.AST) -> Iterator[float]:
-    """The number that an expression of constants gives."""
+    """Return the number that a constant expression evaluates to."""
     value = _folded(node)
     if value is not None and math.isfinite(value):
         yield value
@@ -798,7 +801,7 @@ _OPERATIONS: Mapping[type[ast.AST], Callable[..., float]] = MappingProxyType(
 
 
 def _folded(node: ast.AST) -> float | None:
-    """The number that an expression stands for; None if it is no arithmetic of numbers alone."""
+    """Return the number that an expression evaluates to; None if it is not arithmetic of numbers alone."""
     if isinstance(node, ast.Constant):
         value = node.value
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
@@ -819,7 +822,7 @@ def _folded(node: ast.AST) -> float | None:
 
 
 def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
-    """The numbers that something is compared with; zero is tried anyway."""
+    """Return the numbers in comparisons, without zero, which is always tried."""
     for node in (each for outer in nodes for each in ast.walk(outer)):
         if isinstance(node, ast.Compare):
             for value in (node.left, *node.comparators):
@@ -827,7 +830,7 @@ def _compared_with(nodes: Iterable[ast.AST]) -> Iterator[float]:
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
-    """The strings that something is compared with or matched against, and the keys of dicts that are written out."""
+    """Return the strings in comparisons and match statements, and the keys of dict displays."""
     for each in ast.walk(node):
         found: list[ast.AST | None] = []
         if isinstance(each, ast.Compare):
@@ -848,8 +851,8 @@ def _strings(node: ast.AST) -> Iterator[str]:
 
 
 def _constants(node: ast.AST) -> Iterator[float]:
-    """Every number in an expression or statement, of arithmetic its result; small whole ones are tried anyway, as
-    indices and sizes are."""
+    """Return every number in an expression or statement, evaluated. Small whole ones are left out: they are tried
+    anyway, as indices and sizes."""
     value = next(_numbers(node), None)
     if value is not None:
         if abs(value) > LEAST or value != int(value):
@@ -862,7 +865,7 @@ def _constants(node: ast.AST) -> Iterator[float]:
 def _functions(
     tree: ast.AST, around: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """The functions of a module and of its classes, by qualified name."""
+    """Return the functions of a module and of its classes, by qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, _FUNCTIONS):
             yield around + node.name, node
@@ -877,7 +880,7 @@ def _test_span(path: str, source: Source, test: _Test) -> Span:
 
 
 def _span(path: str, source: Source, node: ast.expr | ast.stmt, lines: int = 0) -> Span:
-    """Where a node stands; its first `lines` alone, if there are any."""
+    """Return the location of a node, or of its first `lines`, if given."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     if lines:
@@ -893,7 +896,7 @@ def _span(path: str, source: Source, node: ast.expr | ast.stmt, lines: int = 0) 
 
 
 class LineMap:
-    """Where each line of one text stands in another."""
+    """Maps lines of one text to those of another."""
 
     def __init__(self, before: str, after: str) -> None:
         blocks = SequenceMatcher(None, lines_of(before), lines_of(after), autojunk=False).get_opcodes()
@@ -901,13 +904,13 @@ class LineMap:
         self._starts = [block[2] for block in self._blocks]
 
     def came_from(self, line: int) -> int | None:
-        """The line (1-based) of the first text that is this one of the second; None if it was written anew."""
+        """Return the line (1-based) of the first text that became this one of the second; None if it is new."""
         at = bisect.bisect_right(self._starts, line - 1) - 1
         # an empty block starts where the next one does
         begin, _, first, last, same = self._blocks[at]
         return begin + line - first if same and first < line <= last else None
 
     def stood(self, line: int) -> int:
-        """The same; of one that was written anew the first line of those that it was written for."""
+        """Return the same; for a new line, the first line of those that it replaces."""
         begin = self._blocks[bisect.bisect_right(self._starts, line - 1) - 1][0]
         return self.came_from(line) or begin + 1

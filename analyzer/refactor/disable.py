@@ -1,28 +1,28 @@
-"""The last resort: exclude the smallest function around a break from compiling."""
+"""The last resort: disable compilation of the smallest function that contains a break."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from tcready.refactor.suggest import Proposal, imported
+from tcready.refactor.suggest import Proposal, add_imports
 from tcready.schema.edit import Edit
 from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Declined
 from tcready.static.source import Source
 
 DESCRIPTORS = frozenset({"staticmethod", "classmethod"})
-"""Decorators that give no function: what is disabled stands below them."""
+"""Decorators with a result that is not a function: `disable` goes below them."""
 PROPERTIES = frozenset({"property", "cached_property", "setter", "getter", "deleter"})
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def disabled(path: str, source: Source, line: int) -> Proposal | Declined:
-    """`@torch.compiler.disable` on the innermost function around a line (1-based).
+def disable_function(path: str, source: Source, line: int) -> Proposal | Declined:
+    """Put `@torch.compiler.disable` on the innermost function around a line (1-based).
 
-    `path` is how the file is named in every output. Whether the function is the root that is compiled, where nothing
-    would be left, is for the caller to know.
+    `path` is the name of the file in every output. The caller must ensure that the function is not the compiled root,
+    or nothing would be left.
     """
     function = _around(source.tree, line)
     if function is None:
@@ -47,7 +47,7 @@ def disabled(path: str, source: Source, line: int) -> Proposal | Declined:
     at = below[0].lineno if below else function.lineno
     margin = source.lines[at - 1][: len(source.lines[at - 1]) - len(source.lines[at - 1].lstrip())]
     made = f"{margin}@{name}.compiler.disable{source.line_end(at)}"
-    edits = (*imported(path, source, needed), Edit(path, at, 1, at, 1, made))
+    edits = (*add_imports(path, source, needed), Edit(path, at, 1, at, 1, made))
     how = (
         f"`{function.name}` runs eagerly as a whole: one graph ends before it, and the next begins behind it"
     )
@@ -55,7 +55,7 @@ def disabled(path: str, source: Source, line: int) -> Proposal | Declined:
 
 
 def _around(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function whose body, or head, a line belongs to."""
+    """Return the innermost function with a line in its body or header."""
     found: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     pending: list[ast.AST] = [tree]
     while pending:
@@ -71,7 +71,7 @@ def _around(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunctionD
 
 
 def _last_name(decorator: ast.expr) -> str:
-    """`no_grad` of `@torch.no_grad()`."""
+    """Return `no_grad` for `@torch.no_grad()`."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return ast.unparse(called).rpartition(".")[2]
 
@@ -81,7 +81,7 @@ def _is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a function, and in no other inside it."""
+    """Yield the nodes of a function, without nested functions."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             yield child
@@ -89,7 +89,7 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _torch(tree: ast.Module) -> tuple[str, tuple[str, ...]] | None:
-    """What the file calls torch, and the import that it lacks; None if the name is given another value somewhere."""
+    """Return the file's name for torch, and the import that it lacks; None if the name is rebound somewhere."""
     found = name_of_torch(tree)
     name = found or "torch"
     for node in ast.walk(tree):

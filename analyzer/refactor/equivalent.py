@@ -9,7 +9,7 @@ from typing import TypeVar
 
 _Tree = TypeVar("_Tree", bound=ast.AST)
 _READ_NAMES = frozenset({"locals", "vars", "dir", "eval", "exec"})
-"""Builtins that see how local variables are called."""
+"""Builtins that can see the names of local variables."""
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip
@@ -86,11 +86,11 @@ class _Conditions(ast.NodeTransformer):
 
     def _oriented(self, test: ast.expr, *, has_both: bool) -> tuple[ast.expr, bool]:
         """Return a test, or its negation if that comes first in the order of their texts."""
-        asked = self._test(copy.deepcopy(test))
+        changed = self._test(copy.deepcopy(test))
         if not has_both:
-            return asked, False
+            return changed, False
         negated = self._negated(test)
-        return (negated, True) if ast.dump(negated) < ast.dump(asked) else (asked, False)
+        return (negated, True) if ast.dump(negated) < ast.dump(changed) else (changed, False)
 
     def _test(self, node: ast.expr) -> ast.expr:
         """Return an expression that is true in the same cases. Its value may be another one."""
@@ -130,7 +130,7 @@ def _local_names(function: ast.AST) -> frozenset[str]:
     """Return the names of variables that nothing but the function itself sees: none if it has functions in it, or looks
     at names. What is bound by a parameter, a comprehension, an import, `except` or `global` keeps its name."""
     stored: set[str] = set()
-    kept = {
+    outer = {
         name.id
         for each in _evaluated_outside(function)
         for name in ast.walk(each)
@@ -147,16 +147,16 @@ def _local_names(function: ast.AST) -> frozenset[str]:
         ):
             return frozenset()
         elif isinstance(node, ast.comprehension):  # outside it the name may be that of a global
-            kept |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+            outer |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
         elif isinstance(node, ast.arg):
-            kept.add(node.arg)
+            outer.add(node.arg)
         elif isinstance(node, ast.alias):
-            kept.add((node.asname or node.name).partition(".")[0])
+            outer.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.ExceptHandler) and node.name is not None:
-            kept.add(node.name)
+            outer.add(node.name)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            kept.update(node.names)
-    return frozenset(stored - kept)
+            outer.update(node.names)
+    return frozenset(stored - outer)
 
 
 def _evaluated_outside(function: ast.AST) -> list[ast.AST]:

@@ -1,4 +1,4 @@
-"""Apply a rule's rewrite to its own BAD samples, for its page."""
+"""The rewrites of a rule for its own BAD samples, for its page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.suggest import Proposal, proposals
 from tcready.static.concrete import Concrete
 from tcready.static.rule import PRELUDE, Rule
@@ -20,31 +20,31 @@ NAME = "sample.py"
 
 @dataclass(frozen=True)
 class Example:
-    """A sample, and what it is written anew as, line by line that the rule finds."""
+    """A sample and its rewrite, for each line that the rule finds."""
 
     before: str
     after: str
     how: tuple[str, ...]
-    """One sentence for each way it was done, in the order of the lines."""
+    """One sentence for each kind of rewrite, in the order of the lines."""
 
 
 def example(rule: Rule) -> Example | None:
-    """The first BAD sample that the rule writes anew; None if there is none."""
+    """Return the first BAD sample that the rule rewrites; None if there is none."""
     return next((made for sample in rule.bad if (made := rewritten(rule, sample)) is not None), None)
 
 
 def rewritten(rule: Rule, sample: Sample) -> Example | None:
-    """A sample with the first way that the rule has for each of its BAD lines; None if it has none for any."""
+    """Return a sample with the first rewrite of the rule for each of its BAD lines; None if there is none for any."""
     setup = sample.setup.strip("\n")
     before = PRELUDE + (setup + "\n\n\n" if setup else "") + sample.source.strip("\n") + "\n"
     lines = [n for n, line in enumerate(before.splitlines(), 1) if re.search(r"# BAD\b", line)]
     text = before = re.sub(r"[ ]*# (BAD|FOLLOWS)\b.*", "", before)
     how: list[str] = []
     while lines:
-        line = lines.pop()  # the last: what stands above stays where it is, but for an import at the top
+        line = lines.pop()  # the last: lines above stay where they are, except for an import at the top
         found = next(_of_line(rule, text, line), None)
         if found is not None:
-            text = applied(text, found.edits)
+            text = apply_edits(text, found.edits)
             how = [found.how, *how]
             above = [edit for edit in found.edits if lines and edit.start_line < lines[0]]
             lines = [each + sum(edit.new_text.count("\n") for edit in above) for each in lines]
@@ -54,7 +54,7 @@ def rewritten(rule: Rule, sample: Sample) -> Example | None:
 
 
 def _of_line(rule: Rule, text: str, line: int) -> Iterator[Proposal]:
-    """What the rule proposes, without settings, for the expressions that begin on a line, the outermost first."""
+    """Return the proposals of the rule, without settings, for the expressions that begin on a line, outermost first."""
     for place in Concrete(Source(Path(NAME), text, ast.parse(text), "")).expressions_at(line):
         for each in proposals(NAME, rule, place):
             if isinstance(each, Proposal) and not each.settings:
@@ -62,5 +62,5 @@ def _of_line(rule: Rule, text: str, line: int) -> Iterator[Proposal]:
 
 
 def _shown(text: str) -> str:
-    """Without the imports that every sample has."""
+    """Remove the imports that every sample has."""
     return text.removeprefix(PRELUDE).strip("\n")

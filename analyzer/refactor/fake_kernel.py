@@ -1,11 +1,11 @@
-"""Write the registration of a fake kernel from observed calls of the operator."""
+"""The registration of a fake kernel, derived from calls of the operator in a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tcready.refactor.suggest import Proposal, imported
+from tcready.refactor.suggest import Proposal, add_imports
 from tcready.schema.edit import Edit
 from tcready.schema.run import CustomOp, ObservedCall
 from tcready.static.concrete import first_line, names_in, torch_in
@@ -17,10 +17,12 @@ HOW = "The operator is told of: what it gives has sizes and types of what it is 
 UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
 
 
-def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iterator[Proposal | Declined]:
-    """The registration above the top-level statement around a line (1-based) that calls the operator.
+def register_fake_kernel(
+    path: str, source: Source, line: int, operator: CustomOp
+) -> Iterator[Proposal | Declined]:
+    """Return the registration above the top-level statement around a line (1-based) that calls the operator.
 
-    `path` is how the file is named in every output.
+    `path` is the name of the file in every output.
     """
     found = source.derive(torch_in)
     torch = found or "torch"
@@ -41,9 +43,9 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
         yield Declined("no function stands around it")
         return
     at = first_line(statement)
-    while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to what it stands above
+    while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to the code below it
         at -= 1
-    imports = tuple(imported(path, source, () if found else ("import torch",)))
+    imports = tuple(add_imports(path, source, () if found else ("import torch",)))
     end = source.line_end(at)
     for value in values:
         code = f'{torch}.library.register_fake("{operator.name}", lambda {call.signature}: {value})'
@@ -51,7 +53,7 @@ def registered(path: str, source: Source, line: int, operator: CustomOp) -> Iter
 
 
 def _values(call: ObservedCall, torch: str) -> list[str]:
-    """What the fake kernel may give back, the likeliest first."""
+    """Return the possible results of the fake kernel, most likely first."""
     if not call.results:
         return [] if call.several else ["None"]
     first = call.results[0]
@@ -67,8 +69,8 @@ def _values(call: ObservedCall, torch: str) -> list[str]:
 
 
 def _sized(call: ObservedCall, torch: str) -> list[str]:
-    """An empty tensor whose sizes are looked for among those of the arguments: as all of one but its last or first ones,
-    whatever its rank is; then at the same place, seen from the front; then seen from the back."""
+    """Return an empty tensor with sizes taken from those of the arguments: all of one except the first or last ones,
+    whatever its rank; then at the same position from the front; then from the back."""
     result = call.results[0]
     if not call.arguments:
         return []
@@ -79,7 +81,8 @@ def _sized(call: ObservedCall, torch: str) -> list[str]:
 
 
 def _cut(call: ObservedCall) -> str:
-    """All sizes of an argument but some at one end, or all but another last one; empty if none has them."""
+    """Return all sizes of an argument except some at one end, or all with another last one; empty if no argument
+    matches."""
     wanted = call.results[0].sizes
     for each in call.arguments if wanted else ():
         rest = len(each.sizes) - len(wanted)
@@ -102,7 +105,7 @@ def _placed(call: ObservedCall, from_the_back: bool) -> str:
 
 
 def _size(call: ObservedCall, place: int, position: int) -> str:
-    """The size of the result at a place, as that of an argument at a position, a number that was given, or any size."""
+    """Return the size of a result's dimension: that of an argument at a position, a given number, or any size."""
     size = call.results[0].sizes[place]
     for each in call.arguments:
         if -len(each.sizes) <= position < len(each.sizes) and each.sizes[position] == size:

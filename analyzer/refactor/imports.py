@@ -7,21 +7,21 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.schema.edit import Edit
 from tcready.schema.words import lines_of
 from tcready.static.source import Source, nodes_in
 
 DYNAMIC = frozenset({"__getattr__", "eval", "exec", "globals", "locals", "vars"})
-"""What may read a name that is written nowhere."""
+"""Names of functions that may read any name without spelling it."""
 _WORD = re.compile(r"\w+")
 
 
 def remove_unused(before: str, after: str, file: str) -> str:
-    """The changed text of a file without the imports at its top level that `before` uses and `after` does not.
+    """Return the changed text of a file without the top-level imports that `before` uses and `after` does not.
 
-    An `__init__.py` keeps all of them, for others import from it; so do names in texts (`__all__`, annotations), names
-    that the file gives a value elsewhere, `import a as a`, and lines with a `noqa`.
+    An `__init__.py` keeps all of them, because others import from it. Also kept are names in strings (`__all__`,
+    annotations), names that the file binds elsewhere, `import a as a`, and lines with a `noqa`.
     """
     if before == after or file.rpartition("/")[2] == "__init__.py":
         return after
@@ -36,21 +36,21 @@ def remove_unused(before: str, after: str, file: str) -> str:
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
         last = statement.end_lineno or statement.lineno
-        kept = [
+        remaining = [
             alias
             for alias in statement.names
             if (name := _name(alias)) not in candidates or bound.count(name) > 1 or alias.asname == alias.name
         ]
         shares = following is not None and following.lineno == last
         has_noqa = any("noqa" in line for line in lines[statement.lineno - 1 : last])
-        if len(kept) == len(statement.names) or shares or statement.col_offset or has_noqa:
+        if len(remaining) == len(statement.names) or shares or statement.col_offset or has_noqa:
             continue
-        edits += _without(statement, kept) if kept else [_gone(statement, lines)]
-    return applied(after, edits)
+        edits += _without(statement, remaining) if remaining else [_gone(statement, lines)]
+    return apply_edits(after, edits)
 
 
 def _used(tree: ast.Module) -> set[str]:
-    """The names that are read in a file, and the words in its texts, but for docstrings."""
+    """Return the names that a file reads, and the words in its strings, except docstrings."""
     found: set[str] = set()
     texts: set[int] = set()
     for node in nodes_in(tree):
@@ -69,7 +69,7 @@ def _used(tree: ast.Module) -> set[str]:
 
 
 def _bound(tree: ast.Module) -> list[str]:
-    """The names that imports and assignments of a file give a value, each as often as they do."""
+    """Return the names that imports and assignments of a file bind, each as often as they do."""
     found: list[str] = []
     for node in nodes_in(tree):
         if isinstance(node, ast.alias):
@@ -83,30 +83,31 @@ def _name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _without(statement: ast.Import | ast.ImportFrom, kept: Sequence[ast.alias]) -> Iterator[Edit]:
-    """Some names of an import taken out, with the commas behind them."""
+def _without(statement: ast.Import | ast.ImportFrom, remaining: Sequence[ast.alias]) -> Iterator[Edit]:
+    """Remove some names of an import, with the commas behind them."""
     names = statement.names
     for number, alias in enumerate(names):
-        if alias in kept:
+        if alias in remaining:
             continue
         if number + 1 < len(names):
             follows = names[number + 1]
             yield _cut(alias.lineno, alias.col_offset, follows.lineno, follows.col_offset)
         else:
-            last = next(each for each in reversed(names) if each in kept)
+            last = next(each for each in reversed(names) if each in remaining)
             begin = last.col_offset + len(ast.unparse(last))
             yield _cut(last.lineno, begin, alias.end_lineno, alias.end_col_offset)
 
 
 def _cut(line: int, column: int, end_line: int | None, end_column: int | None) -> Edit:
-    """Nothing in place of what stands there, by the places of ast."""
+    """Remove the text at a position given by ast."""
     assert end_line is not None
     assert end_column is not None
     return Edit("", line, column + 1, end_line, end_column + 1, "")
 
 
 def _gone(statement: ast.Import | ast.ImportFrom, lines: Sequence[str]) -> Edit:
-    """The lines of an import; with a blank line below it if one stands above it, with all of them if it comes first."""
+    """Return the lines of an import; with a blank line below it if there is one above it, with all blank lines below
+    if it comes first."""
     last = statement.end_lineno or statement.lineno
     is_first = statement.lineno == 1
     if is_first or not lines[statement.lineno - 2].strip():
@@ -118,8 +119,8 @@ def _gone(statement: ast.Import | ast.ImportFrom, lines: Sequence[str]) -> Edit:
 
 
 def line_of_import(source: Source, module: str) -> int | None:
-    """The line above which `import module` belongs, among the imports of packages that a file begins with; None if it
-    has none."""
+    """Return the line above which `import module` belongs, among the first imports of packages in a file; None if
+    there are none."""
     groups: list[list[ast.Import | ast.ImportFrom]] = []
     last = 0
     for number, statement in enumerate(source.tree.body):
@@ -147,7 +148,7 @@ def line_of_import(source: Source, module: str) -> int | None:
 
 
 def _is_of_package(statement: ast.Import | ast.ImportFrom) -> bool:
-    """Whether it imports from a package that is neither in the standard library nor relative."""
+    """Return True if it imports from a package that is neither in the standard library nor relative."""
     if isinstance(statement, ast.ImportFrom):
         names = [statement.module or ""] if not statement.level else []
     else:

@@ -1,4 +1,4 @@
-"""Judge a change by its trial: proved, shown on one side, or refuted, with the reason."""
+"""The result of a trial of a change: proved, proved on one side, or refuted, and why."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Judgement:
     reason: str | None
     """Why it is not proved."""
     unsafe: str | None
-    """What a caller may notice all the same."""
+    """A difference that a caller may notice nevertheless."""
     proof: Proof | None
-    """None if it was not tried to its end."""
+    """None if it was not tried to the end."""
     condition: str | None = None
-    """What it holds except for."""
+    """The exception to the proof."""
     only_asserts: bool = False
-    """Whether that is only that an assertion in the graph raises its own type of exception."""
+    """The only exception is that an assertion in the graph raises its own type of exception."""
 
 
-def judged(
+def judge_trial(
     before: Observation,
     trial: Trial,
     result: ProofResult,
@@ -44,20 +44,20 @@ def judged(
     fewer_compiles: bool = False,
     not_run: str | None = None,
 ) -> Judgement:
-    """What a trial shows of a change.
+    """Judge a change by its trial.
 
     Args:
-        before: The run of the code that the change was made to.
-        trial: What came of the change.
-        result: What the trial is a part of.
-        request: What was asked.
-        tests: The branch tests that the change takes away.
-        lines: Of each changed file, by the path the observations show, where its lines went.
-        shown: Of each file with tests, by absolute path, the path that is shown and its text.
-        keeps_out: Whether the change keeps a function out of what is compiled: then more is to be captured around it,
-            and breaks may stand where it is called.
-        fewer_compiles: Whether it is to cure no break, but to make Dynamo compile less often.
-        not_run: Which changed statement no call ran, in one line.
+        before: The run of the code without the change.
+        trial: The trial of the change.
+        result: The answer that contains the trial.
+        request: The request.
+        tests: The branch tests that the change removes.
+        lines: For each changed file, by its path in the observations, where its lines went.
+        shown: For each file with tests, by absolute path, the path that is shown and its text.
+        keeps_out: The change excludes a function from compilation: more must then be captured around it,
+            and breaks are allowed where it is called.
+        fewer_compiles: The change should not fix a break, but reduce the number of compilations.
+        not_run: The changed statement that no call ran, in one line.
     """
     sides = _sides(result, frozenset(tests), shown)
     after = trial.observation
@@ -102,27 +102,28 @@ def judged(
 
 
 def breaks(seen: Observation) -> int:
-    """Distinct lines at which Dynamo broke, and functions with tensor work that it gave up on for no such line."""
+    """Return the distinct lines at which Dynamo broke, and functions with tensor work that it gave up for no such
+    line."""
     return len({(site.path, site.line) for site in seen.break_sites})
 
 
 def compiled_again(seen: Observation) -> int:
-    """How often functions were compiled again: a guard failed for each time that one was compiled before."""
+    """Count recompiles: a guard failed for each earlier compiled version."""
     return sum(len(each.reasons) for each in seen.recompiles)
 
 
 def captured_share(seen: Observation) -> float | None:
-    """Of a forward's operations, inside graphs; None if that was not measured."""
+    """Return the share of a forward's operations in graphs; None if it was not measured."""
     return seen.coverage.share if seen.coverage is not None else None
 
 
 def is_captured(seen: Observation) -> bool:
-    """Whether Dynamo came to the end of it."""
+    """Return True if Dynamo captured the forward to its end."""
     return _passed(seen, "capture") is True
 
 
 def captures_more(before: Observation, after: Observation) -> bool:
-    """Whether a larger share is inside graphs after a change."""
+    """Return True if a larger share is in graphs after a change."""
     one, other = captured_share(before), captured_share(after)
     return one is not None and other is not None and other > one + 1e-9
 
@@ -140,7 +141,7 @@ def _refuted(
     keeps_out: bool,
     fewer_compiles: bool = False,
 ) -> str | None:
-    """Why the change does not hold, in one line."""
+    """Return why the change fails, in one line."""
     after = trial.observation
     differs = _differs(trial)
     if differs is not None:
@@ -159,11 +160,11 @@ def _refuted(
         for first, last in each.ranges
         for line in range(first, last + 1)
     }
-    kept = 0
+    remaining = 0
     for path, line in {(site.path, site.line) for site in after.break_sites}:
         was = lines[path].came_from(line) if path in lines else line
         if was is not None and (path, was) in known:
-            kept += 1
+            remaining += 1
         elif was is None:
             return f"it breaks in what was written anew ({path}:{line})"
         elif (path, was) in traced:
@@ -173,15 +174,16 @@ def _refuted(
             return (
                 f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
             )
-    elif known and kept == len(known) and is_captured(before):
+    elif known and remaining == len(known) and is_captured(before):
         return "the break is still there"
     return trial.not_lasting or _takes_less(before, after)
 
 
-def spoiled(own: Observation, trial: Trial) -> str | None:
-    """Why a target is the worse for what was changed for others, in one line; `own` is the run without that.
+def why_spoiled(own: Observation, trial: Trial) -> str | None:
+    """Return why a target is worse after changes for others, in one line; `own` is the run without them.
 
-    They need cure nothing in it, nor need its calls take both sides of every branch: that was shown elsewhere.
+    The changes need not fix anything in it, nor must its calls take both sides of every branch: that was shown
+    elsewhere.
     """
     after = trial.observation
     differs = trial.unanswered or _differs(trial)
@@ -193,7 +195,7 @@ def spoiled(own: Observation, trial: Trial) -> str | None:
 
 
 def _differs(trial: Trial) -> str | None:
-    """What a caller sees of it, or why it does not run."""
+    """Return a difference that a caller sees, or why it does not run."""
     after = trial.observation
     if trial.difference is not None:
         return trial.difference
@@ -204,7 +206,7 @@ def _differs(trial: Trial) -> str | None:
 
 
 def _eager_operations(seen: Observation) -> float:
-    """How many operations run outside of graphs; unlimited if that was not measured."""
+    """Count the operations outside of graphs; infinite if that was not measured."""
     cover = seen.coverage
     return cover.ops_total - cover.ops_captured if cover is not None else math.inf
 
@@ -247,7 +249,7 @@ def _sides(
 
 
 def written_at(text: str, span: Span) -> str:
-    """What stands there, on one line."""
+    """Return the code there, on one line."""
     lines = lines_of(text)[span.line - 1 : span.end_line]
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]

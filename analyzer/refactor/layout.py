@@ -1,4 +1,4 @@
-"""Wrap new lines that are too long, like Black and Ruff's formatter."""
+"""Wrap new lines that are too long, in the style of Black and of Ruff's formatter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.schema.edit import Edit
 from tcready.schema.words import lines_of
 
@@ -18,7 +18,7 @@ CLOSING = frozenset(OPENING.values())
 SKIPPED = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER})
 STATEMENTS = frozenset({"return", "if", "elif", "while", "assert", "yield", "await"})
 UNPARENTHESISED = frozenset("def class with async import from lambda del global raise".split())
-"""What is split in brackets that are there, and gets none."""
+"""Statements that are split in existing brackets, and get no parentheses."""
 COMMA, COMPREHENSION, TERNARY, LOGIC, COMPARISON, ARITHMETIC = 18, 20, 16, 14, 10, 5
 BINARY = {"|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4, "/": 4, "//": 4, "%": 4, "@": 4}
 """Priorities of delimiters: a line is split at those with the highest."""
@@ -28,12 +28,12 @@ BINARY = {"|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4, "/":
 class Token:
     text: str
     space: bool
-    """Whether a space stands before it."""
+    """A space precedes it."""
 
 
 def wrap(before: str, after: str, limit: int, step: str) -> str:
-    """The changed text of a file with its new lines wrapped where they are longer than `limit`; lines that `before` has
-    stay. `step` is one level of indentation. What cannot be wrapped stays long."""
+    """Return the changed text of a file with new lines wrapped that are longer than `limit`; lines of `before` are
+    kept. `step` is one level of indentation. Lines that cannot be wrapped stay long."""
     known = frozenset(lines_of(before))
     lines = lines_of(after)
     long = {n for n, line in enumerate(lines, 1) if len(line) > limit and line not in known}
@@ -47,13 +47,13 @@ def wrap(before: str, after: str, limit: int, step: str) -> str:
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
         new = Layout(limit, step).statement(tokens, indent)
         edits.append(Edit("", first, 1, last, len(lines[last - 1]) + 1, line_end.join(new)))
-    text = applied(after, edits)
+    text = apply_edits(after, edits)
     return text if ast.dump(ast.parse(text)) == ast.dump(ast.parse(after)) else after
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, int, list[Token]]]:
-    """First and last line, and the tokens, of each statement or header that holds no comment and no text over several
-    lines."""
+    """Yield the first and last line, and the tokens, of each statement or header without comments and multi-line
+    strings."""
     found: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NEWLINE:
@@ -68,7 +68,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, int, list[Token]]]:
 
 
 def _flat(found: Sequence[tokenize.TokenInfo]) -> list[Token]:
-    """The tokens as on one line."""
+    """Return the tokens on one line."""
     made: list[Token] = []
     for last, token in zip((None, *found), found, strict=False):
         if last is None:
@@ -85,7 +85,8 @@ def _flat(found: Sequence[tokenize.TokenInfo]) -> list[Token]:
 
 
 def _is_needed(tokens: Sequence[Token]) -> bool:
-    """Whether the comma at the end makes a tuple: it is the only one in its brackets, and these call nothing."""
+    """Return True if the comma at the end makes a tuple: it is the only one in its brackets, and these are not a
+    call."""
     depth = 0
     for number in range(len(tokens) - 2, -1, -1):
         text = tokens[number].text
@@ -98,7 +99,7 @@ def _is_needed(tokens: Sequence[Token]) -> bool:
 
 
 def _is_operand(token: Token) -> bool:
-    """Whether an operator behind it has it as its left side."""
+    """Return True if an operator after it has it as its left side."""
     text = token.text
     if text in CLOSING or text in ("True", "False", "None"):
         return True
@@ -114,7 +115,7 @@ class Layout:
         return len(indent) + len(_text(tokens)) <= self.limit
 
     def statement(self, tokens: Sequence[Token], indent: str) -> list[str]:
-        """The lines of a statement or of a header."""
+        """Return the lines of a statement or of a header."""
         if self.fits(tokens, indent):
             return [indent + _text(tokens)]
         begin, end = self.value(tokens, indent)
@@ -136,7 +137,8 @@ class Layout:
         ]
 
     def value(self, tokens: Sequence[Token], indent: str) -> tuple[int, int]:
-        """Where what may be put in parentheses begins and ends: the value of a statement, or the test of a header."""
+        """Return begin and end of the part that may be put in parentheses: the value of a statement, or the test of
+        a header."""
         end = len(tokens) - (tokens[-1].text == ":")
         first = tokens[0].text
         if first in UNPARENTHESISED:
@@ -157,8 +159,8 @@ class Layout:
         return begin, end
 
     def part(self, tokens: Sequence[Token], indent: str, end: int | None = None) -> list[str]:
-        """The lines of tokens that are split inside of brackets: the last that close before `end`, or others before these
-        if what stands before them is too long."""
+        """Return the lines of tokens split inside of brackets: the last that close before `end`, or earlier ones if
+        the text before them is too long."""
         if self.fits(tokens, indent):
             return [indent + _text(tokens)]
         end = len(tokens) - (tokens[-1].text in (",", ":")) if end is None else end
@@ -175,7 +177,7 @@ class Layout:
         return [indent + _text(tokens)] if chosen is None else self.split(tokens, indent, *chosen)
 
     def split(self, tokens: Sequence[Token], indent: str, opened: int, closed: int) -> list[str]:
-        """The lines of tokens with the inside of a pair of brackets on lines of its own."""
+        """Return the lines of tokens with the inside of a pair of brackets on its own lines."""
         return [
             indent + _text(tokens[: opened + 1]),
             *self.body(_first(tokens[opened + 1 : closed]), indent + self.step),
@@ -183,7 +185,7 @@ class Layout:
         ]
 
     def body(self, tokens: Sequence[Token], indent: str, *, one_line: bool = True) -> list[str]:
-        """The lines of what stands in brackets; on one line if it fits there and that is allowed."""
+        """Return the lines of the inside of brackets; one line if it fits and that is allowed."""
         if one_line and self.fits(tokens, indent):
             return [indent + _text(tokens)]
         found = _delimiters(tokens)
@@ -210,7 +212,7 @@ def _text(tokens: Sequence[Token]) -> str:
 
 
 def _first(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens at the beginning of a line."""
+    """Return the tokens at the beginning of a line."""
     return [replace(tokens[0], space=False), *tokens[1:]]
 
 
@@ -219,7 +221,7 @@ def _is_name(token: Token) -> bool:
 
 
 def _opening(tokens: Sequence[Token], closing: int) -> int | None:
-    """Where the bracket opens that closes there; None if none closes there."""
+    """Return the position of the bracket that this one closes; None if there is none."""
     if tokens[closing].text not in CLOSING:
         return None
     depth = 0
@@ -231,15 +233,15 @@ def _opening(tokens: Sequence[Token], closing: int) -> int | None:
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int | None:
-    """Where the bracket closes that opens there; None if none opens there."""
+    """Return the position of the bracket that closes this one; None if there is none."""
     if tokens[opening].text not in OPENING:
         return None
     return next(n for n in range(opening, len(tokens)) if _opening(tokens, n) == opening)
 
 
 def _delimiters(tokens: Sequence[Token]) -> dict[int, int]:
-    """The priority of each place, outside of brackets, at which a line may be split: before an operator, behind a
-    comma."""
+    """Return the priority of each position, outside of brackets, at which a line may be split: before an operator,
+    after a comma."""
     found: dict[int, int] = {}
     depth, looped, pending, in_lambda = 0, False, False, False
     for number, token in enumerate(tokens):
@@ -272,7 +274,7 @@ def _delimiters(tokens: Sequence[Token]) -> dict[int, int]:
             found[number] = COMPARISON
         elif behind and text in BINARY:
             found[number] = BINARY[text]
-    # the comma that stands behind everything separates nothing
+    # the trailing comma separates nothing
     if len(tokens) - 1 in found and list(found.values()).count(COMMA) == 1:
         del found[len(tokens) - 1]
     return found

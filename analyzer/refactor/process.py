@@ -1,7 +1,7 @@
-"""Create suggestions in a process of their own, which loads libcst while this one reads.
+"""Make suggestions in a separate process, which loads libcst while this one reads.
 
-To load libcst and to write anew what a few suspects stand in takes as long as to read a file of 1,500 lines. On two
-processors both are done at once. A question and its answer are a line of JSON each.
+Loading libcst and rewriting the code around a few suspects takes as long as reading a file of 1,500 lines. On two
+processors both are done at once. A request and its answer are one line of JSON each.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 ANSWER = b"tcready answers: "
 CHILD = "import sys; sys.path[:] = {path!r}; from {module} import answer; answer({load!r}, {likely!r})"
-"""What it runs: modules are found where this process finds them, and not in the working folder."""
+"""The program of the process. It finds modules where this process does, not in the working folder."""
 
 
 @contextlib.contextmanager
-def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Iterator[Suggest]:
-    """What suggests as `suggest.suggest` does, in a process that ends with the block; if that does not start, or ends
-    before, it is done here. `load` gives the rules, and is a function of a module; `likely` is a file that will be asked
-    about, if one is known."""
+def suggest_in_process(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Iterator[Suggest]:
+    """Yield a replacement for `suggest.suggest` that runs in a process which ends with the block; if that does not
+    start, or ends early, it runs here. `load` returns the rules, and is a function of a module; `likely` is a file
+    that will probably be requested, if known."""
     where = load.__module__, load.__qualname__
     program = CHILD.format(path=sys.path, module=__name__, load=where, likely=str(likely or ""))
     try:
@@ -54,13 +54,13 @@ def suggesting(load: Callable[[], tuple[Rule, ...]], likely: Path | None) -> Ite
 
 
 class _Helper:
-    """The process, asked one thing at a time."""
+    """The process, which handles one request at a time."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
 
     def suggest(self, suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
-        """Asks at once, and waits for the answer when the first edits are taken."""
+        """Send the request at once, and wait for the answer when the first edits are read."""
         assert self._child.stdin is not None
         texts = {str(each.source.path): each.source.text for each in suspects}
         places = [(each.path, str(each.source.path), each.rule.code, each.span) for each in suspects]
@@ -89,8 +89,9 @@ def _here(suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:
 
 
 def answer(load: tuple[str, str], likely: str) -> None:
-    """What the process does: it answers until nobody asks any more. `load` is the module and the name of what gives the
-    rules, `likely` the path of a file that it reads before it is asked. An interrupt is its parent's, which ends it."""
+    """Answer requests in the process until there are no more. `load` is the module and the name of the function that
+    returns the rules; `likely` is the path of a file to read in advance. Interrupts are left to the parent, which
+    ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Adapt changed text to the style of the project: line length, and no unused imports."""
+"""Format changed text in the style of its project: line length, and no unused imports."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ KEYS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         ".editorconfig": {"*.py": "max-line-length", "*": "max-line-length"},
     }
 )
-"""The sections, and the key in them, that set the line length in each file of settings."""
+"""The sections and their key that set the line length, for each settings file."""
 _SECTION = re.compile(r"\s*\[([^\]]*(?:\{[^}]*\}[^\]]*)?)\]\s*(?:[#;].*)?")
 _NUMBER = re.compile(r"\s*([\w-]+)\s*=\s*(\d{2,3})\s*(?:[#;].*)?")
 
 
-def tidied(before: Source, after: str) -> str:
-    """The changed text of a file without imports that became unused, and with long new lines wrapped; as it is if it does
-    not parse, or is a notebook."""
+def tidy(before: Source, after: str) -> str:
+    """Return the changed text of a file without imports that became unused, and with long new lines wrapped;
+    unchanged if it does not parse, or is a notebook."""
     if before.cells or after == before.text:
         return after
     try:
@@ -47,7 +47,7 @@ def _line_length(source: Source) -> int:
 
 
 def _step(source: Source) -> str:
-    """One level of indentation, as the first indented line has it."""
+    """Return one level of indentation, as in the first indented line."""
     first = next(
         (re.match(r"[ \t]+", line) for line in source.lines if line[:1] in (" ", "\t") and line.strip()), None
     )
@@ -55,7 +55,7 @@ def _step(source: Source) -> str:
 
 
 def line_length(path: Path) -> int:
-    """The line length that the project around a file sets: the nearest file of settings that names one counts."""
+    """Return the line length of the project around a file, from the nearest settings file that sets one."""
     if is_installed(str(path)):
         return DEFAULT
     for folder in path.resolve().parents:
@@ -68,7 +68,7 @@ def line_length(path: Path) -> int:
 
 
 def _length_in(file: Path, keys: Mapping[str, str]) -> int | None:
-    """What a file of settings says, in TOML or as an INI file; None if it is not there or says nothing."""
+    """Return the line length in a settings file, TOML or INI; None if the file or the setting is missing."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -86,7 +86,7 @@ def _length_in(file: Path, keys: Mapping[str, str]) -> int | None:
 
 
 def _is_section(section: str, wanted: str) -> bool:
-    """Whether a section is the one that is wanted; of .editorconfig `[*.{js,py}]` speaks of `*.py`."""
+    """Return True for the right section; in .editorconfig `[*.{js,py}]` covers `*.py`."""
     if section == wanted:
         return True
     suffix = wanted.removeprefix("*.")

@@ -1,4 +1,4 @@
-"""Create the changes that a rule suggests, as edits of the unmodified file."""
+"""The changes that a rule suggests, as edits of the current file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.static import Finding
@@ -27,20 +27,21 @@ class Proposal:
     rule: str
     """Its code; empty if no rule made it."""
     how: str
-    """One sentence: what is done."""
+    """One sentence: what the change does."""
     edits: tuple[Edit, ...]
     unsafe: str | None
-    """Why it might not do what the code did; None if it does so by construction."""
+    """Why it may change behavior; None if it is equivalent by construction."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written; alone, where nothing is."""
+    """Names of `torch._dynamo.config` settings without which Dynamo breaks in the new code; without new code,
+    settings alone."""
     silences: bool = False
-    """Whether what is printed, logged or warned of is not where it is compiled."""
+    """Output, logs or warnings are left out of compiled code."""
     asserts: bool = False
-    """Whether a check of the user's becomes an assertion where it is compiled: it raises RuntimeError there."""
+    """A check of the user becomes an assertion in compiled code: it raises RuntimeError there."""
 
 
 def suggest(suspects: Iterable[FixCandidate]) -> list[tuple[Edit, ...]]:
-    """For each the edits of the first change that is safe by construction, none if there is none."""
+    """Return for each the edits of the first change that is safe by construction; empty if there is none."""
     files: dict[Path, Concrete] = {}
     found = []
     for suspect in suspects:
@@ -52,7 +53,7 @@ def suggest(suspects: Iterable[FixCandidate]) -> list[tuple[Edit, ...]]:
 
 
 def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Proposal | Declined]:
-    """The proposals for what `rule` found in the file that `concrete` reads."""
+    """Return the proposals for a finding of `rule` in the file that `concrete` reads."""
     place = concrete.locate(finding.line, finding.column, finding.end_line, finding.end_column)
     if place is None:
         yield Declined("it is no expression of its own")
@@ -61,8 +62,8 @@ def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Pr
 
 
 def at_line(concrete: Concrete, path: str, line: int, rules: Iterable[Rule]) -> Iterator[Proposal | Declined]:
-    """The proposals of rules for whatever begins on a 1-based line, outermost first: Dynamo broke there, and nothing
-    was predicted."""
+    """Yield the proposals of rules for everything that begins on a 1-based line, outermost first: Dynamo broke there
+    without a prediction."""
     places = list(concrete.expressions_at(line))
     for rule in rules:
         for place in places:
@@ -70,11 +71,10 @@ def at_line(concrete: Concrete, path: str, line: int, rules: Iterable[Rule]) -> 
 
 
 def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
-    """The ways in which `rule` would write `place` anew, the one to be preferred first, and why others are left out.
+    """Return the rewrites of `place` by `rule`, the preferred one first, and why others are left out.
 
-    Nothing but the statements around the place is written anew. Every comment is kept: one that stood in what is
-    replaced goes above it. What does not parse after the change is declined, and all where the file is nested deeper than
-    Python's own stack.
+    Only the statements around the place are rewritten. Every comment is kept: comments in replaced code go above it. A
+    rewrite that does not parse is declined, and so are all if the file is nested deeper than Python's stack.
     """
     try:
         yield from _proposals(path, rule, place)
@@ -88,7 +88,7 @@ def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Dec
             yield way
             continue
         changed = tuple(_edits(path, place, way))
-        edits = (*changed, *imported(path, place.source, way.imports))
+        edits = (*changed, *add_imports(path, place.source, way.imports))
         alone = bool(changed) and edits == changed and _parses(*_around(place.source, changed))
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
@@ -106,16 +106,17 @@ def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
 
 
 def _parses(text: str, edits: Iterable[Edit]) -> bool:
-    """Whether a text with some edits carried out is Python."""
+    """Return True if a text with some edits applied is Python."""
     try:
-        ast.parse(applied(text, edits))
+        ast.parse(apply_edits(text, edits))
     except (SyntaxError, ValueError, TcreadyError):
         return False
     return True
 
 
 def _around(source: Source, edits: Sequence[Edit]) -> tuple[str, list[Edit]]:
-    """The top-level statements around the edits, and these in them: if that parses the file does, many times as fast."""
+    """Return the top-level statements around the edits, and the edits relative to them: if these parse, the file
+    does, and they are much faster to parse."""
     first, last = min(e.start_line for e in edits), max(e.end_line for e in edits)
     for statement in source.tree.body:
         begin, end = first_line(statement), statement.end_lineno or statement.lineno
@@ -128,7 +129,7 @@ def _around(source: Source, edits: Sequence[Edit]) -> tuple[str, list[Edit]]:
 
 
 def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> Iterator[Edit]:
-    """The expression alone, and the comments that stood in it above its statement."""
+    """Return the edit of the expression alone, and of the comments in it, which go above its statement."""
     (old,), (new,) = change.old, change.new
     span = piece.positions[old]
     above = piece.first - 1
@@ -163,7 +164,7 @@ _TIGHT = (
 
 
 def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.BaseExpression) -> bool:
-    """Whether an expression without parentheses would come apart beside what stands around it."""
+    """Return True if an expression needs parentheses in its context."""
     if old.lpar or new.lpar or isinstance(new, _TIGHT):
         return False
     if isinstance(parent, cst.BooleanOperation) and isinstance(new, (cst.Comparison, cst.UnaryOperation)):
@@ -172,11 +173,11 @@ def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.Ba
 
 
 def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> Edit:
-    """The lines of the statements."""
+    """Return the lines of the statements."""
     first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
     margin = _margin(source, first)
     new = list(change.new)
-    if new:  # what stands above the first of the old ones stays there
+    if new:  # lines above the first of the old ones stay there
         new[0] = new[0].with_changes(leading_lines=())
     written = [line for each in new for line in _written(each, margin, piece.tree.default_indent)]
     before = "\n".join(source.lines[first - 1 : last])
@@ -195,7 +196,7 @@ def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> E
 
 
 def _lost(before: str, after: str) -> list[str]:
-    """The comments of the one text that the other lacks."""
+    """Return the comments of the one text that the other lacks."""
 
     def of(text: str) -> list[str]:
         # A part of a file may be indented, and its brackets open, which a tokenizer does not mind in brackets.
@@ -217,16 +218,16 @@ def _margin(source: Source, line: int) -> str:
 
 
 def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
-    """The lines of a statement at `indent`, with the comments above it."""
+    """Return the lines of a statement at `indent`, with the comments above it."""
     block = cst.IndentedBlock(body=[statement], indent=indent or step)
     code = cst.Module(body=[cst.If(test=cst.Name("x"), body=block)], default_indent=step).code
     lines = code.removesuffix("\n").split("\n")[1:]
     return lines if indent else [line.removeprefix(step) for line in lines]
 
 
-def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """Import statements among those of packages that the file begins with, in their order, else behind the imports, or
-    above the first statement; what else is needed, definitions, behind the imports."""
+def add_imports(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+    """Return edits that add import statements in order among the first imports of packages, else after the imports,
+    or above the first statement; other definitions go after the imports."""
     needed = list(imports)
     while needed and (module := needed[0].removeprefix("import ")) != needed[0]:
         line = line_of_import(source, module)

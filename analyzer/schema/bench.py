@@ -1,4 +1,4 @@
-"""Values of a bench: the request to a worker, its measurements, and the conclusions."""
+"""The speed of a target: what a worker is asked, what it measured, and what follows from that."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ SpeedVerdict = Literal[
     "likely_regression",
     "inconclusive",
 ]
-"""A likely verdict rests on one process, or on processes that agree but are too few for an interval."""
+"""A likely verdict is based on one process, or on processes that agree but are too few for an interval."""
 ArmVerdict = Literal["baseline", SpeedVerdict, "failed"]
 BenchVerdict = Literal[SpeedVerdict, "not_run"]
 BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
-"""What one process of a bench does: all arms in turn, block by block; one arm from its first call; each arm under the
-profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""
+"""The task of one process of a bench: all arms in turn, block by block; one arm from its first call; each arm under
+the profiler; outputs compared with eager; one arm for a long time; the data loader with the model."""
 CheckState = Literal["pass", "fail", "not_measured"]
 BLOCKS = 10
-"""Of calls that are timed together, of each arm and case in a process."""
+"""Number of timed blocks of each arm and case in a process."""
 PARITY_SEEDS = 3
-"""From so many seeds outputs are compared."""
+"""Number of seeds for which outputs are compared."""
 PARITY_ITEM, GENERATION_ITEM = "parity", "separate prefill and decode"
 """Two items of the checklist."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """One row of a distribution of sizes: what the callable that gives the inputs is called with."""
+    """One row of a distribution of sizes: arguments for the function that provides the inputs."""
 
     values: tuple[tuple[str, int], ...]
     """By the names of its parameters: `(("batch", 4), ("length", 128))`."""
     count: float = 1.0
-    """How many calls had these sizes."""
+    """Number of calls with these sizes."""
 
     @property
     def name(self) -> str:
-        """What the case is called."""
+        """Return the name of the case."""
         return ", ".join(f"{name} {value}" for name, value in self.values)
 
 
 @dataclass(frozen=True)
 class Items:
-    """How much of one unit a call of a case processes."""
+    """The amount of one unit that a call of a case processes."""
 
     unit: str
     """In the plural: `tokens`, `samples`, `images`, `steps`, or what the inputs name."""
     count: float
     """In one call; in training in one step, over all its forwards."""
     label: str
-    """How the count was found: `tokens: 4 x 512 input_ids`."""
+    """The source of the count: `tokens: 4 x 512 input_ids`."""
     case: str | None = None
     """None if the inputs name no cases, and in what belongs to a case already."""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """How much of one unit an arm processes in a second."""
+    """The amount of one unit that an arm processes per second."""
 
     unit: str
-    """As in `Items`."""
+    """See `Items`."""
     per_second: float
 
 
@@ -78,9 +78,9 @@ class Arm:
 
     name: str
     code: str
-    """Lines that compile it, with `model` and `torch` bound. Afterwards, `model` is called. Empty for eager."""
+    """Lines that compile it, with `model` and `torch` bound; the resulting `model` is called. Empty: eager."""
     sources: tuple[tuple[str, str], ...] = ()
-    """Absolute path and whole text of each file that a patch changes. Such an arm has processes of its own."""
+    """Absolute path and whole text of each file that a patch changes. Such an arm has separate processes."""
 
 
 @dataclass(frozen=True)
@@ -89,40 +89,41 @@ class BenchRequest:
 
     kind: BenchKind
     arms: tuple[Arm, ...]
-    """Of `cold` and `soak` just one."""
+    """Exactly one for `cold` and `soak`."""
     seed: int = 0
-    """Of the order in which blocks of the arms are made."""
+    """Seed of the order in which blocks of the arms are timed."""
     blocks: int = BLOCKS
     """Timed blocks of each arm and case."""
     latencies: int = 0
     """Single calls of each arm and case that are timed one by one."""
     warm_least: int = 10
     warm_most: int = 50
-    """Calls before anything is timed: at least, and at most if the times do not settle."""
+    """Number of calls before anything is timed: the minimum, and the maximum if the times do not settle."""
     seconds: float = 60.0
-    """For what is timed in this process; blocks get shorter so that it is enough."""
+    """Time for what is timed in this process; blocks get shorter to fit."""
     accumulate: int = 1
-    """Of a training step: forwards and backwards for one step of the optimiser."""
+    """In training: forwards and backwards for each step of the optimizer."""
     calls: int = 1
-    """In a row, of inference: one timed step is so many, each with the inputs as the one before left them."""
+    """For inference, calls in a row: one timed step is this many, each with the inputs as the previous one left
+    them."""
     loop: str | None = None
-    """`path.py::name` or `pkg.mod::name` of a function that is called with the model and the inputs of a case: one timed
-    step is one call of it."""
+    """`path.py::name` or `pkg.mod::name` of a function that is called with the model and the inputs of a case: one
+    timed step is one call of it."""
     cache: str | None = None
-    """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
+    """Folder of Inductor's files, which outlasts the process; None: a separate one, initially empty."""
     artifacts: str | None = None
-    """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it is there, else written."""
+    """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it exists, else written."""
     loader: str | None = None
-    """`path.py::name` or `pkg.mod::name`: a callable that gives a data loader, or one."""
+    """`path.py::name` or `pkg.mod::name`: a data loader, or a function that returns one."""
     steps: int = 3
-    """Of `parity` in training: steps after which losses are compared."""
+    """For `parity` in training: steps after which losses are compared."""
     works: bool = False
-    """Whether another process found that Inductor compiles here: then that is not tried first."""
+    """Another process found that Inductor compiles here: that is not tried first again."""
     profile: bool = False
-    """Of `steady`: at its end, a profile of what was timed. Only on a device: a CPU's kernels have to be compiled
-    otherwise to be seen, which is a process of its own."""
+    """For `steady`: profile at the end. Only on a device: to see the kernels of a CPU they must be compiled
+    differently, in a separate process."""
     first_seed_only: bool = False
-    """Of `parity`: compare neither further seeds nor other layouts of the inputs."""
+    """For `parity`: compare neither further seeds nor other layouts of the inputs."""
 
 
 # What a process measured
@@ -130,7 +131,7 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes. Device memory as torch's allocator counts it; None if there is no such device."""
+    """Memory in bytes. Device memory as torch's allocator counts it; None without such a device."""
 
     device_steady: int | None = None
     """The most in use during a warm call."""
@@ -144,43 +145,43 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """The cost of starting an arm, over all cases. The first case that ran has it."""
+    """The cost of starting an arm, over all cases; it is on the first one that ran."""
 
     seconds: float
-    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. Loading torch's
-    compiler is not included."""
+    """Seconds of the first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones.
+    Loading torch's compiler is not included."""
     phases: tuple[tuple[str, float], ...] = ()
-    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler),
-    `cudagraphs` if any were recorded; each without the ones it contains."""
+    """Seconds of the phases that torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the
+    C++ compiler), `cudagraphs` if any were recorded; each without nested ones."""
     cache_hits: int | None = None
     cache_misses: int | None = None
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one warm call, by `torch.profiler`."""
+    """One warm call, by `torch.profiler`."""
 
     kernel_seconds: float | None = None
-    """Of the device's kernels; None without such a device."""
+    """Seconds of the device's kernels; None without such a device."""
     kernels: int | None = None
     """Launched on the device; on a CPU the operators and compiled kernels that were called."""
     host_seconds: float | None = None
-    """Of the thread that calls: Python, dispatch and launches."""
+    """Seconds of the calling thread: Python, dispatch and launches."""
     cpu_seconds: float | None = None
-    """Of all threads of the process."""
+    """Seconds of all threads of the process."""
     dynamo_seconds: float | None = None
-    """Of the thread that calls, in Dynamo: the cache lookup, which checks the guards, and the code before a graph. None
-    if nothing was compiled. The profiler makes it longer."""
+    """Seconds of the calling thread in Dynamo: the cache lookup, which checks the guards, and the code before a
+    graph. None if nothing was compiled. The profiler makes it longer."""
     guards: int | None = None
-    """Of the first frame; None if nothing was compiled or this torch does not show them."""
+    """Number of guards of the first frame; None if nothing was compiled or this torch does not show them."""
     python_guards: int | None = None
     """Those of them that call a Python function; the others are checked in C++."""
     expensive_guards: tuple[tuple[str, float], ...] = ()
     """The text of the most expensive ones, with its line of the source, and the seconds of each."""
     energy_joules: float | None = None
-    """As the driver counts it; None if it does not."""
+    """As counted by the driver; None if it does not count."""
     energy_reason: str = ""
-    """Why there is none."""
+    """Why there is no energy."""
     changing_floats: int | None = None
     """Python floats that the graph takes as inputs, because their values changed between calls; None as for `guards`."""
 
@@ -192,19 +193,19 @@ class ParityMeasured:
     same: bool | None
     """None if nothing can be compared."""
     detail: str = ""
-    """What differs first, or why nothing is compared; empty if all agree."""
+    """The first difference, or why nothing is compared; empty if all agree."""
     seeds: int = 0
     error: float | None = None
     """The largest error against the wider dtype: the RMS of the difference, relative to the RMS of the tensor."""
     eager_error: float | None = None
     """The same of eager code."""
     eager_differs: bool | None = None
-    """Whether eager code differs from itself under the same seed."""
+    """Eager code differs from itself under the same seed."""
     tolerance: float | None = None
     gradients: int = 0
-    """Compared."""
+    """Gradients were compared."""
     losses: tuple[tuple[float, float], ...] = ()
-    """Of each training step: eager's and the arm's."""
+    """Losses of each training step: eager's and the arm's."""
     layouts: tuple[str, ...] = ()
     """Other layouts of the inputs that were tried: `non-contiguous`, `expanded`."""
 
@@ -214,7 +215,7 @@ class SoakPoint:
     """One stretch of a soak."""
 
     seconds: float
-    """Since it began."""
+    """Seconds since it began."""
     calls: int
     p50: float
     p99: float | None
@@ -232,9 +233,9 @@ class Soak:
     calls: int
     points: tuple[SoakPoint, ...] = ()
     recompiles: int = 0
-    """After the warm-up."""
+    """Recompiles after the warm-up."""
     growth_bytes_per_hour: float | None = None
-    """Of memory, by a line through the second half of the points."""
+    """Growth of memory, by a line through the second half of the points."""
     drift: float | None = None
     """Median of the last quarter over that of the first, less 1."""
     state: CheckState = "not_measured"
@@ -243,7 +244,7 @@ class Soak:
 
 @dataclass(frozen=True)
 class LoaderShare:
-    """Where the time of an iteration goes when the model is fed by its data loader."""
+    """How the time of an iteration is divided when the model is fed by its data loader."""
 
     loader: str
     batches: int
@@ -254,7 +255,7 @@ class LoaderShare:
     model_seconds: float
     """In the model, eager."""
     bound: float | None = None
-    """How many times as fast an iteration could become at most if the model took no time (Amdahl)."""
+    """Upper bound of the speedup of an iteration if the model took no time (Amdahl)."""
 
 
 @dataclass(frozen=True)
@@ -270,10 +271,10 @@ class ArmMeasured:
     breaks: int | None = None
     """Distinct graph breaks, over all cases."""
     recompiles: int | None = None
-    """Recompilations after the first three calls of a case, in the warm-up and in timed calls."""
+    """Recompiles after the first three calls of a case: in the warm-up and while timing."""
     warm_calls: int = 0
     settled: bool = False
-    """Whether the times had settled when the warm-up ended."""
+    """The times had settled when the warm-up ended."""
     block_calls: int = 0
     blocks: tuple[float, ...] = ()
     """Seconds of one call, the mean over each block, in the order of time."""
@@ -284,32 +285,32 @@ class ArmMeasured:
     profile: Profile | None = None
     parity: ParityMeasured | None = None
     notes: tuple[str, ...] = ()
-    """Notes on how the figures were measured. The text before a colon is the kind of the note; one note of each kind is
-    reported."""
+    """What readers of the figures must know about how they were measured. The text before a colon is the kind of
+    note: of each kind one is reported."""
 
 
 @dataclass(frozen=True)
 class BenchAnswer:
-    """What one process of a bench measured."""
+    """The measurements of one process of a bench."""
 
     kind: BenchKind
     measured: tuple[ArmMeasured, ...] = ()
     weights: tuple[tuple[str, float], ...] = ()
-    """Of the named cases, as the inputs give them."""
+    """Weights of the named cases, as in the inputs."""
     items: tuple[Items, ...] = ()
     """What a call of each case processes, the main unit of a case first."""
     soak: Soak | None = None
     loader: LoaderShare | None = None
     stack: tuple[tuple[str, str], ...] = ()
-    """Versions, device, clocks and settings that the figures hold for, by name."""
+    """Versions, device, clocks and settings that the figures apply to, by name."""
     failure: str | None = None
     """Why the process has no results, or no further ones, in one line."""
     timed_out: bool = False
-    """Whether it ran out of time. The results until then are kept."""
+    """The reason is the time limit: its earlier results are valid."""
     ended_in: str | None = None
-    """The arm that ended the process, if one did. The other arms are measured again without it."""
+    """The arm with code that ended the process, if any: the others are measured again without it."""
     notes: tuple[str, ...] = ()
-    """As of an arm, of the whole process."""
+    """Notes as of an arm, for the whole process."""
     device_peak_bytes: int | None = None
     """The most device memory that the process has allocated so far, with the stages before it; None without CUDA."""
 
@@ -326,9 +327,9 @@ BenchPurpose = Literal[
     "soak",
     "loader",
 ]
-"""What a process was for: its kind; remedies are timed as `steady` is. Parity with further seeds and layouts is measured
-last, if there is time. Of a cold start what it found: nothing, the files of the process before, or the artifacts of
-`torch.compiler.save_cache_artifacts` alone."""
+"""The task of a process: its kind; remedies are timed as `steady` is. Parity with further seeds and layouts is
+measured last, if there is time. For a cold start, which caches it had: none, the files of the previous process, or
+the artifacts of `torch.compiler.save_cache_artifacts` alone."""
 
 
 @dataclass(frozen=True)
@@ -342,7 +343,7 @@ class BenchProcess:
 
 @dataclass(frozen=True)
 class BenchRun:
-    """The raw results of the processes of a bench, because the standalone worker computes no statistics."""
+    """The raw results of the processes of a bench, from the standalone worker, which does not compute statistics."""
 
     arms: tuple[Arm, ...]
     """Eager first."""
@@ -351,9 +352,9 @@ class BenchRun:
     cut: tuple[str, ...] = ()
     """What was not measured, each with the reason."""
     asked: tuple[tuple[str, str], ...] = ()
-    """The options that decide what is measured, by their names in the stack."""
+    """Options that decide what is measured, by name in the stack."""
     command: str = ""
-    """The command that repeats it there."""
+    """The command that repeats it, on that machine."""
 
 
 # What follows
@@ -367,11 +368,11 @@ class Figure:
     low: float
     high: float
     n: int
-    """Processes it was measured in; of what was measured in one process, the values in it."""
+    """Number of processes it was measured in; for measurements in one process, the number of values."""
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
-    """Of single calls; the last from 200 calls on."""
+    """For single calls; the last from 200 calls on."""
 
 
 @dataclass(frozen=True)
@@ -381,7 +382,7 @@ class ArmBench:
     arm: str
     verdict: ArmVerdict
     seconds: Figure | None
-    """Of one call; in training of one step."""
+    """Seconds of one call; in training of one step."""
     reason: str = ""
     speedup: Figure | None = None
     """Eager over this arm: above 1 is faster. Its p50: the same for single calls, with a synchronization
@@ -392,24 +393,24 @@ class ArmBench:
     cold_warm_cache_seconds: Figure | None = None
     """The cold start of a second process that finds the first one's files."""
     cold_carried_seconds: Figure | None = None
-    """The cold start of a process that got only the output of `torch.compiler.save_cache_artifacts`."""
+    """The cold start of a process that only has the artifacts of `torch.compiler.save_cache_artifacts`."""
     cache_hits: int | None = None
     """Graphs that the second process, which finds the first one's files, took from them."""
     cold_phases: tuple[tuple[str, float], ...] = ()
     memory_peak_bytes: int | None = None
     memory_steady_bytes: int | None = None
-    """Of the device, or resident memory if there is no device."""
+    """Device memory; resident memory without a device."""
     resident_peak_bytes: int | None = None
     resident_steady_bytes: int | None = None
-    """Of the process, beside that of a device."""
+    """Resident memory of the process, if there is a device."""
     kernel_seconds: Figure | None = None
     kernel_launches: int | None = None
     dynamo_seconds: float | None = None
-    """As in `Profile`."""
+    """See `Profile`."""
     guards: int | None = None
     python_guards: int | None = None
     expensive_guards: tuple[tuple[str, float], ...] = ()
-    """As in `Profile`, for the case with the most guards."""
+    """See `Profile`, for the case with the most guards."""
     host_seconds: float | None = None
     cpu_seconds: float | None = None
     """Processor time of a warm call, of all threads."""
@@ -426,7 +427,7 @@ class ArmBench:
     parity: bool | None = None
     parity_detail: str = ""
     break_even_calls: Figure | None = None
-    """The number of calls that recover the compile time; None unless calls are certain to be faster."""
+    """Calls until the time for compiling is recovered; None unless each call is surely faster."""
     break_even_warm_calls: Figure | None = None
     """The same with a warm cache."""
     code: str = ""
@@ -437,7 +438,7 @@ class ArmBench:
     settled: bool | None = None
     warm_calls: int | None = None
     changing_floats: int | None = None
-    """As in `Profile`, for the case with the most guards."""
+    """See `Profile`, for the case with the most guards."""
 
 
 @dataclass(frozen=True)
@@ -449,10 +450,10 @@ class BenchCase:
     weight: float | None = None
     recommended: str | None = None
     noise: Noise | None = None
-    """Of eager in this case; in all of them together, in the one that takes the most time by its weight."""
+    """Noise of eager in this case; for all cases together, in the one with the most weighted time."""
     items: tuple[Items, ...] = ()
-    """What one call processes, the main unit first; of all cases together the units that each of them has, as the mean by
-    their weights."""
+    """What one call processes, the main unit first; for all cases together the units that each of them has, as the
+    weighted mean."""
 
 
 @dataclass(frozen=True)
@@ -462,11 +463,11 @@ class Remedy:
     name: str
     code: str
     risk: str
-    """What it costs, or what is no longer noticed."""
+    """Its cost, or what is no longer noticed."""
     speedup: Figure | None = None
     """Eager over this, all cases together, in one process."""
     without: Figure | None = None
-    """The same of the arm `default`, in the same process; of an older torch in its own."""
+    """The same for the arm `default`, in the same process; for an older torch in a separate one."""
     error: str = ""
     """Why it was not timed."""
 
@@ -478,15 +479,15 @@ class CheckItem:
     item: str
     state: CheckState
     detail: str = ""
-    """What was measured, or the command that would."""
+    """What was measured, or the command that measures it."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Eager compared with itself, beside every comparison."""
+    """Eager compared with itself, next to every comparison."""
 
     ratio: Figure
-    """Of one half of eager's blocks over the other."""
+    """Ratio of one half of eager's blocks to the other."""
     verdict: ArmVerdict
     spread: float
     """Between processes: the standard deviation of the logarithm of their means."""
@@ -494,7 +495,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Bench:
-    """Whether compiling pays, for this target with these inputs on this machine."""
+    """The verdict on whether compiling pays off, for this target with these inputs on this machine."""
 
     verdict: BenchVerdict
     reason: str
@@ -502,9 +503,9 @@ class Bench:
     recommended: str | None = None
     """The arm."""
     code: str = ""
-    """The lines that set it."""
+    """The lines that select it."""
     rollback: str = ""
-    """The lines that return to eager code."""
+    """The lines that restore eager."""
     checklist: tuple[CheckItem, ...] = ()
     loader: LoaderShare | None = None
     soak: Soak | None = None
@@ -514,21 +515,21 @@ class Bench:
     """The command that repeats it."""
     processes: int = 0
     seconds: float = 0.0
-    """The total time."""
+    """Total duration."""
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
     notes: tuple[str, ...] = ()
-    """Notes on how it was measured."""
+    """What readers must know about how it was measured."""
     longer: str = ""
     """The command that measures more of the checklist; empty if nothing is left."""
     remedies: tuple[Remedy, ...] = ()
-    """Remedies that were tried because compiling does not pay off by default. Their outputs are not compared."""
+    """Remedies that were tried because compiling does not pay off unchanged; their outputs are not compared."""
     device_peak_bytes: int | None = None
     """The most device memory that one of the processes allocated, with the stages of the check; None without CUDA."""
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast as eager the fastest arm is that did not fail, over all cases; None without one."""
+        """Return the speedup over eager of the fastest arm that did not fail, over all cases; None without one."""
         arms = self.cases[-1].arms if self.cases else ()
         found = [
             arm.speedup.median for arm in arms if arm.verdict not in ("baseline", "failed") and arm.speedup
@@ -537,6 +538,6 @@ class Bench:
 
     @property
     def failed(self) -> bool:
-        """Whether every compiled arm did, whatever their times were."""
+        """Return True if every compiled arm failed, whatever its times."""
         arms = [arm for arm in self.cases[-1].arms if arm.arm != EAGER] if self.cases else []
         return self.verdict != "not_run" and bool(arms) and all(arm.verdict == "failed" for arm in arms)

@@ -10,11 +10,11 @@ from tcready.schema.words import FATES, Fate
 
 @dataclass(frozen=True)
 class FrameFate:
-    """What a break does to one function. `line` is the first of its code, decorators included.
+    """The effect of a break on one function. `line` is the first of its code, decorators included.
 
-    `split`: it is compiled up to the break, or up to the call that leads there, and again from there on.
-    `whole_frame`: Dynamo gives all of it up, or all that is left; what it calls may still be compiled.
-    `not_compiled`: Dynamo never compiles it by itself, break or no break.
+    `split`: it is compiled up to the break, or up to the call that leads there, and again from there on. `whole_frame`:
+    Dynamo gives up all of it, or all that is left; functions that it calls may still be compiled. `not_compiled`:
+    Dynamo never compiles it alone, break or no break.
     """
 
     path: str
@@ -22,29 +22,29 @@ class FrameFate:
     symbol: str
     fate: Fate
     because: str | None = None
-    """What decides that it is no split: the statement around the break or the call (`for`, `while`, `try`,
-    `with`), `iterator`, `generator`, `property`, `checkpoint`, `no tensor`, or `construct`: the break itself."""
+    """Why it is not split: the statement around the break or the call (`for`, `while`, `try`, `with`), `iterator`,
+    `generator`, `property`, `checkpoint`, `no tensor`, or `construct`: the break itself."""
 
 
 @dataclass(frozen=True)
 class BreakEffect:
-    """What a break does to the functions around it, as the source predicts it and as runs showed it."""
+    """The effect of a break on the functions around it, as predicted from the source and as observed in runs."""
 
     frame: FrameFate
     """The function that contains the break."""
     above: tuple[FrameFate, ...] = ()
-    """Every function on a call path from a compiled entry down to it, outermost first."""
+    """Every function on a path from a compiled entry to it, outermost first."""
     levels: int = 1
-    """Compiled functions on the shortest call path, including this one: the break occurs at least once in each of them.
-    Functions that nested graph breaks split together count as one."""
+    """Number of compiled functions on the shortest path, this one included: the break occurs at least once in each
+    of them. Functions that nested graph breaks split together count as one."""
     chains: int = 1
-    """The number of distinct call paths. Two paths are the same if they have the same functions."""
+    """Number of paths with distinct functions."""
     seen: tuple[FrameFate, ...] = ()
-    """What runs showed for this break; empty if none did."""
+    """Observed effects in runs; empty if there are none."""
 
 
 def worst_fates(frames: Iterable[FrameFate]) -> tuple[FrameFate, ...]:
-    """Each function once: one that was ever given up counts as that."""
+    """Return each function once: as given up if it was in any run."""
     found: dict[tuple[str, int], FrameFate] = {}
     for frame in frames:
         known = found.get((frame.path, frame.line), frame)

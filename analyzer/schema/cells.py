@@ -1,4 +1,4 @@
-"""The location of the lines of a notebook's program: in its cells, and in the .ipynb file."""
+"""Locations of the lines of a notebook's program: in its cells, and in the .ipynb file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell of a notebook. All code cells are read in order, as one program."""
+    """A code cell of a notebook. All code cells are read as one program."""
 
     number: int
     """From 1, over cells of every kind, as ruff counts them."""
     line: int
     """Its first line in the program."""
     file_lines: tuple[int, ...]
-    """The line of the .ipynb file for each of its lines; for cells without a file, the line of the program."""
+    """The line of the .ipynb file for each of its lines; for cells without a file, the program's own lines."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CellPlace:
 
 
 def place_in(cells: Iterable[Cell], line: int) -> CellPlace | None:
-    """Where a line of the program stands; None if it is in no cell."""
+    """Return the location of a line of the program; None if it is in no cell."""
     for cell in cells:
         if cell.line <= line < cell.line + len(cell.file_lines):
             within = line - cell.line
@@ -45,16 +45,16 @@ def place_in(cells: Iterable[Cell], line: int) -> CellPlace | None:
 
 
 def path_in(path: str, place: CellPlace) -> str:
-    """How people are told the cell: `nb.ipynb:cell 3`."""
+    """Return the name of the cell for users: `nb.ipynb:cell 3`."""
     return f"{path}:cell {place.number}"
 
 
 Move = Callable[[str, int], "tuple[str, int] | None"]
-"""A path and a line to where they are shown instead; None if they stay."""
+"""Maps a path and a line to where they are shown instead; None if they stay."""
 
 
-def moved(value: T, move: Move) -> T:
-    """`value`, a report or a run, with every path and its lines moved; edits and the texts of sources stay."""
+def move_paths(value: T, move: Move) -> T:
+    """Return `value`, a report or a run, with every path and its lines moved; edits and the texts of sources stay."""
     return cast("T", _moved(value, move))
 
 
@@ -74,7 +74,7 @@ def _moved(value: Any, move: Move) -> Any:
 
 
 def _place(fields: Mapping[str, Any], move: Move) -> dict[str, Any]:
-    """What becomes of the path and the lines among some fields."""
+    """Return the new path and lines among some fields."""
     path = fields.get("path")
     if not isinstance(path, str):
         return {}

@@ -1,8 +1,8 @@
-"""Read and write JSON. No other module does.
+"""Conversion to and from JSON.
 
-A value is an object with a key for each field. A field may say otherwise in its metadata, under `json`: another key, or
-FLAT, and then the keys of the value it holds stand among those of its owner, without those named under `omit`. A class
-with `to_json` and `of_json` is a string that it makes and reads itself.
+A value is an object with a key for each field. The metadata of a field may specify otherwise, under `json`: another
+key, or FLAT, which merges the keys of its value into those of its owner, without those named under `omit`. A class with
+`to_json` and `of_json` is a string that it converts itself.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tcready.schema.older import COMPLETED
 from tcready.schema.words import TcreadyError
 
 FLAT = "*"
-"""Under `json` in a field's metadata: no key of its own."""
+"""Under `json` in a field's metadata: no key for the field itself."""
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def json_name(field: dataclasses.Field[Any]) -> str:
-    """The key of a field in JSON: its name, or what its metadata says under `json`."""
+    """Return the key of a field in JSON: its name, or the one in its metadata under `json`."""
     return str(field.metadata.get("json", field.name))
 
 
 def omitted(field: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """The keys of the value in a flat field that its owner leaves out."""
+    """Return the keys of the value in a flat field that its owner leaves out."""
     return tuple(field.metadata.get("omit", ()))
 
 
 def as_json(value: Any) -> Any:
-    """The plain JSON value (dicts, lists, scalars) of any value of this package."""
+    """Convert any value of this package to plain JSON (dicts, lists, scalars)."""
     if type(value) in _SCALARS:  # most are: a report of many models has a million
         return value
     if isinstance(value, (tuple, list)):
@@ -65,15 +65,15 @@ def as_json(value: Any) -> Any:
 
 @functools.cache
 def _keys(kind: type) -> tuple[tuple[str, str, tuple[str, ...]], ...] | None:
-    """The fields of a dataclass, their keys and what of a flat one is left out; None of what writes itself, and of what
-    is no dataclass."""
+    """Return the fields of a dataclass, their keys and the omitted ones of flat fields; None for classes that
+    convert themselves, and for other types."""
     if hasattr(kind, "to_json") or not dataclasses.is_dataclass(kind):
         return None
     return tuple((field.name, json_name(field), omitted(field)) for field in dataclasses.fields(kind))
 
 
 def finite(value: Any) -> Any:
-    """A JSON value with null for not-a-number and infinity, which JSON cannot spell."""
+    """Replace not-a-number and infinity by null, because JSON cannot represent them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
@@ -87,20 +87,20 @@ T = TypeVar("T")
 
 
 def from_json(kind: type[T], data: Any) -> T:
-    """The value of dataclass `kind` that `as_json` turned into `data`; fields it does not know are dropped.
+    """Return the value of dataclass `kind` that `as_json` turned into `data`; unknown fields are dropped.
 
-    Raises TcreadyError naming the field if `data` does not fit.
+    Raises TcreadyError with the name of the field if `data` does not fit.
     """
     return typing.cast(T, _reader(typing.cast(Any, kind))(data, kind.__name__))
 
 
 _Reader = Callable[[Any, str], Any]
-"""Called with the data of a value and where it stands."""
+"""Called with the data of a value and its location."""
 
 
 @functools.cache
 def all_names() -> dict[str, Any]:
-    """What the files of this package define."""
+    """Return the names that the files of this package define."""
     files = [f"{schema.__name__}.{file.name}" for file in pkgutil.iter_modules(schema.__path__)]
     known = [vars(importlib.import_module(file)) for file in files]
     return {name: value for names in known for name, value in names.items() if not name.startswith("_")}
@@ -108,7 +108,7 @@ def all_names() -> dict[str, Any]:
 
 @functools.cache
 def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], str, _Reader, bool], ...]:
-    """Each field of a dataclass, its key, what reads it, and whether it must be there."""
+    """Return each field of a dataclass, its key, its reader, and whether it is required."""
     try:
         hints = typing.get_type_hints(kind)
     except NameError:  # a module may import what its fields are for type checkers alone
@@ -139,7 +139,7 @@ def _dataclass(kind: type, data: Any, where: str) -> Any:
 
 @functools.cache
 def _reader(hint: Any) -> _Reader:
-    """What reads a value of a type."""
+    """Return the reader for values of a type."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hasattr(hint, "of_json"):
         return lambda data, where: hint.of_json(_plain(str, data, where))

@@ -1,4 +1,4 @@
-"""A comparison of two reports."""
+"""Two reports compared with each other."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tcready.schema.words import SCHEMA_VERSION, FindingKind, Mode, StageName, S
 
 @dataclass(frozen=True)
 class FindingChange:
-    """One finding in two reports; it is the same one if the fingerprint is."""
+    """One finding in two reports; the fingerprint identifies it."""
 
     kind: FindingKind
     finding: Finding
-    """As the later report tells it; as the earlier one does if the later does not."""
+    """As in the later report; as in the earlier one if the later does not have it."""
     before_line: int | None = None
-    """None if the earlier report does not tell it."""
+    """None if the earlier report does not have it."""
     before_status: Status | None = None
     because: tuple[str, ...] = ()
-    """What differs between the reports and may be why it is new; why it was not compared."""
+    """Differences between the reports that may be why it is new; why it was not compared."""
 
 
 @dataclass(frozen=True)
 class SiteChange:
-    """A break site that only one of two runs of a target showed. It is the same one if file, function and reason
-    are, the n-th such in both."""
+    """A break site that only one of two runs of a target showed. Sites are equal if file, function and reason are,
+    the n-th of these in both."""
 
     kind: Literal["fixed", "new"]
     site: BreakSite
@@ -37,7 +37,7 @@ class SiteChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a run says of where it was made, in two reports: `torch`, `packages.transformers`, `device`."""
+    """A fact about where a run was made, in two reports: `torch`, `packages.transformers`, `device`."""
 
     name: str
     before: str | None
@@ -63,23 +63,23 @@ class ArmChange:
 
 @dataclass(frozen=True)
 class BenchChange:
-    """Whether compiling pays, for one target in two reports; a verdict is None if its report holds no bench."""
+    """Whether compiling pays off, for one target in two reports; a verdict is None if its report has no bench."""
 
     before: BenchVerdict | None
     after: BenchVerdict | None
     arms: tuple[ArmChange, ...] = ()
-    """Those that both measured; eager among them, which says whether the machine was as fast as before."""
+    """Those that both measured, including eager, which shows whether the machine was as fast as before."""
     missing: tuple[str, ...] = ()
-    """What only one of them measured: `default in prefill`."""
+    """Measurements that only one of them has: `default in prefill`."""
     machine: tuple[Difference, ...] = ()
-    """What keeps the two from being compared: another GPU, another CPU."""
+    """Why the two cannot be compared: another GPU, another CPU."""
     differences: tuple[Difference, ...] = ()
-    """What else differs in the stack."""
+    """Other differences in the stack."""
 
 
 @dataclass(frozen=True)
 class TargetChange:
-    """One target in two reports; verdict and share of operations in graphs are None if it is in one alone."""
+    """One target in two reports; verdict and share of operations in graphs are None if only one has it."""
 
     target: str
     mode: Mode
@@ -88,28 +88,28 @@ class TargetChange:
     coverage_before: float | None = None
     coverage_after: float | None = None
     ran: bool = False
-    """Whether it was run in both: its break sites were compared."""
+    """It was run in both, so its break sites were compared."""
     failed: tuple[StageName, ...] = ()
     """Stages that fail now and did not before."""
     sites: tuple[SiteChange, ...] = ()
     differences: tuple[Difference, ...] = ()
     bench: BenchChange | None = None
-    """None if neither report holds a bench of it."""
+    """None if neither report has a bench of it."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two reports."""
+    """The differences between two reports."""
 
     before: str
-    """How the two reports are called."""
+    """The name of the report."""
     after: str
     findings: tuple[FindingChange, ...]
     targets: tuple[TargetChange, ...]
     own_files: tuple[str, ...] = ()
-    """The user's files that both reports hold and whose text differs."""
+    """The user's files with different texts in the two reports."""
     other_files: tuple[str, ...] = ()
-    """The same of installed packages."""
+    """The same for installed packages."""
     differences: tuple[Difference, ...] = ()
-    """Of tcready itself, and of how the sources were read."""
+    """Differences of tcready itself, and of how the sources were read."""
     schema_version: int = SCHEMA_VERSION

@@ -7,9 +7,9 @@ from tcready.schema.frozen import dataclass
 
 @dataclass(frozen=True)
 class Edit:
-    """The text between two places of a file is replaced. If both places are the same, text is inserted there.
+    """Replaces the text between two places of a file; an empty range inserts text.
 
-    Lines end where Python ends them: at a line feed, a carriage return or both.
+    Lines end as in Python: at a line feed, a carriage return or both.
     """
 
     path: str

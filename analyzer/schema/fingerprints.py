@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 LEAST = 7
-"""Digits of a short name, or as many more as it takes to tell all of a report apart."""
+"""Minimum digits of a short name; more if needed to distinguish all findings of a report."""
 
 
 def short_names(prints: Iterable[str]) -> Mapping[str, str]:
-    """Each fingerprint with its short name: `9f3c2a1`, and `9f3c2a1-2` for the second of several alike."""
+    """Return each fingerprint with its short name: `9f3c2a1`, and `9f3c2a1-2` for the second of several equal ones."""
     parted = {print_: print_.partition("-") for print_ in prints}
     starts = sorted({start for start, _, _ in parted.values()})
     alike = [_alike(one, other) for one, other in itertools.pairwise(starts)]
@@ -19,9 +19,9 @@ def short_names(prints: Iterable[str]) -> Mapping[str, str]:
 
 
 def named_by(text: str, prints: Iterable[str]) -> list[str]:
-    """The fingerprints, in order, that `text` names: it is one, or its beginning.
+    """Return the fingerprints, in order, that `text` names: it is one, or its beginning.
 
-    Of several alike it names the first, which has no number, unless it has one itself.
+    Of several equal ones it names the first, which has no number, unless it has one itself.
     """
     start, _, number = text.strip().lower().partition("-")
     found = {print_ for print_ in prints if start and print_.partition("-")[0].startswith(start)}
@@ -30,7 +30,7 @@ def named_by(text: str, prints: Iterable[str]) -> list[str]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix of both."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )

@@ -12,24 +12,24 @@ from tcready.schema.words import Mode
 
 @dataclass(frozen=True)
 class SideCount:
-    """How often a branch test that a change takes away was true and false."""
+    """How often a branch test that a change removes was true and false."""
 
     path: str
-    """As the report shows it."""
+    """The path in the report."""
     line: int
     text: str
     true: int
     false: int
     alone: bool
-    """Whether calls of its function alone were needed to take both."""
+    """Taking both sides required calls of its function alone."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was tried of a change, and what it showed."""
+    """What was tried of a change, and the results."""
 
     calls: int
-    """Calls compared, eager against eager, before against after."""
+    """Number of calls compared, eager with eager, before and after."""
     compiled_calls: int
     seeds: int
     modes: tuple[Mode, ...]
@@ -40,18 +40,18 @@ class Proof:
     """None if nothing was captured after the change."""
     share_before: float | None
     share_after: float | None
-    """Of a forward's operations, inside graphs."""
+    """Share of a forward's operations in graphs."""
     fullgraph: bool | None
-    """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
+    """`fullgraph=True` compiles afterwards; None if it was not tried, because breaks are left."""
     eager_ratio: float | None
     """Seconds of an eager call after over before."""
     not_compared: tuple[str, ...] = ()
-    """What proofs of this version do not compare."""
+    """What no proof of this version compares."""
     compiled_again_before: int | None = None
-    """How often functions were compiled again in calls with the inputs as given."""
+    """Number of recompiles in calls with the given inputs."""
     compiled_again_after: int | None = None
     recompiled: str | None = None
-    """Functions that compile again at every call after the change, with the guards that fail; None if there are none."""
+    """Functions that recompile at every call after the change, with the guards that fail; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class Fix:
     title: str
     """One sentence."""
     safe: bool
-    """Whether the change does the same by construction; False if there is no change."""
+    """It is equivalent by construction; False without a change."""
     diff: str | None
-    """A unified diff against the unmodified file. None if there is only the example of the rule."""
+    """A unified diff against the current file, or None if there is only the rule's example."""
     verified: bool | None
-    """Whether a run verified it; None if there was no run."""
+    """True or False once a run has shown it; None before that."""
     edits: tuple[Edit, ...] = ()
-    """The change itself, for the unmodified files; `diff` shows it."""
+    """The change itself, for the current files; `diff` shows it."""
     settings: Mapping[str, bool | int | str] = field(default_factory=dict)
-    """Names of `torch._dynamo.config`, and the value with which Dynamo captures the code unchanged."""
+    """Names of `torch._dynamo.config` settings, and the values with which Dynamo compiles the unmodified code."""
     unsafe_because: str | None = None
-    """Why the change might not do the same."""
+    """Why it may change behavior."""
     evidence: Proof | None = None
-    """The proof of a run that tried it."""
+    """Results of the run that tried it."""
     declined: str | None = None
-    """Why there is no change, or why the one that was tried does not hold."""
+    """Why there is no change, or why the change that was tried failed."""

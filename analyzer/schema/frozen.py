@@ -1,13 +1,13 @@
 """Frozen dataclasses that are quick to define and to create.
 
-The standard library compiles six methods for each frozen dataclass. A check that finds its answers in the cache defines
+The standard library compiles six methods for each frozen dataclass. A check with all results in the cache defines
 seventy classes and does little else: these methods took 27 of its 120 ms (measured with Python 3.11). Here a class
-compiles its `__init__` and shares with all others what need not be quick. With `slots`, for values that are made by the
-million, it compiles how it is compared and hashed too.
+compiles its `__init__` and shares everything that need not be quick. With `slots`, for values that are created by the
+million, it also compiles comparison and hashing.
 
 The standard library's `__init__` sets each field through `object.__setattr__`; ours takes half the time. All else is as
-`dataclasses` has it: `fields`, `replace`, comparing and hashing by the fields that say so, `FrozenInstanceError`. No
-field may begin with an underscore and a name of ours (`_missing`, `_set_`, `_make_`, `_default_`).
+in `dataclasses`: `fields`, `replace`, comparing and hashing by the fields that request it, `FrozenInstanceError`. No
+field may begin with an underscore and one of our names (`_missing`, `_set_`, `_make_`, `_default_`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool, slots: bool = False, eq: bool = True) -> Callable[[type], Any]:
-        """`dataclasses.dataclass(frozen=True)`.
+        """Return `dataclasses.dataclass(frozen=True)`.
 
-        Raises ValueError for what is not frozen, and TypeError for fields that the methods here do not know: those are
-        the standard library's.
+        Raises ValueError for a class that is not frozen, and TypeError for fields that the methods here do not support:
+        use the standard library for those.
         """
         if not frozen:
             raise ValueError(
@@ -34,7 +34,7 @@ else:
 
 
 class _Frozen:
-    """What all classes share."""
+    """Methods that all classes share."""
 
     __dataclass_fields__: dict[str, Any]
 
@@ -50,7 +50,7 @@ class _Frozen:
 
 
 class _Compared:
-    """What those share that are compared by their fields, and need not be quick at it."""
+    """Methods for classes that are compared by their fields, and need not be quick at it."""
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -62,7 +62,7 @@ class _Compared:
 
 
 class _Slotted:
-    """How values with slots are pickled and copied."""
+    """Pickling and copying of values with slots."""
 
     __dataclass_fields__: dict[str, Any]
 
@@ -101,14 +101,14 @@ def _slotted(cls: type, eq: bool) -> Any:
 
 
 def _fill(made: Any, source: type, own: set[str]) -> None:
-    """Gives a class the methods of another that it has none of its own for."""
+    """Give a class those methods of another that it does not define."""
     for name, method in vars(source).items():
         if callable(method) and name not in own:
             setattr(made, name, method)
 
 
 def _fields(made: Any) -> list[dataclasses.Field[Any]]:
-    """Those of a class. Raises TypeError for what is none to the methods here."""
+    """Return the fields of a class. Raises TypeError for a field that the methods here do not support."""
     every = made.__dataclass_fields__.values()
     if len(dataclasses.fields(made)) < len(every) or any(f.hash is not None or f.kw_only for f in every):
         raise TypeError(
@@ -118,7 +118,7 @@ def _fields(made: Any) -> list[dataclasses.Field[Any]]:
 
 
 def _initialiser(made: Any, fields: list[dataclasses.Field[Any]], setting: str, names: dict[str, Any]) -> Any:
-    """The `__init__` of a class, which sets each field as `setting` has it: {0} its name, {1} its value."""
+    """Return the `__init__` of a class, which sets each field with `setting`: {0} its name, {1} its value."""
     scope = {**names, "_missing": dataclasses.MISSING}
     parameters, body = ["self"], []
     for field in fields:

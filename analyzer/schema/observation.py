@@ -1,4 +1,4 @@
-"""The results of one run of one target, and their replacement for a target that was only read."""
+"""The results of one run of one target, and the corresponding value for a target that was only read."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """How one stage of a run went."""
+    """The result of one stage of a run."""
 
     stage: StageName
     state: StageState
     detail: str
-    """Why it failed or did not run, or its result, as text."""
+    """Why it failed or did not run, for people; or its result."""
     seconds: float | None = None
     reason: StageReason | None = None
-    """The same as a word, for code; None for a stage that passed."""
+    """The same as a keyword, for code; None for a stage that passed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ModuleShare:
     ops_captured: int | None = None
     """Those of them that ran in compiled graphs."""
     seconds: float | None = None
-    """Of its operations, each measured by itself."""
+    """Seconds of its operations, each measured alone."""
     path: str | None = None
     """File and first line of the code of its forward; None if that is not user code."""
     line: int | None = None
@@ -65,19 +65,19 @@ class ModuleShare:
 
 
 SYNTHESISED = "synthesised: "
-"""How an Observation's `convention` begins if nobody gave the inputs; what they are follows."""
+"""Beginning of an Observation's `convention` if no inputs were given; a description of the generated ones follows."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What one run of one target showed. A run that failed is an Observation too.
+    """The results of one run of one target. A failed run is an Observation too.
 
     `executed` are the user lines that ran in the eager forward; `traced` those that Dynamo traced.
     """
 
     target: str
     convention: str | None
-    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None if nothing did."""
+    """The source of the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None if there were none."""
     mode: Mode
     stages: tuple[Stage, ...]
     environment: Mapping[str, Any] | None
@@ -101,39 +101,40 @@ class Observation:
     """(display path, SHA-256 of the bytes) of the files in `sources`."""
     intents: tuple[Intent, ...] = ()
     compared: tuple[Compared, ...] = ()
-    """What the stage `parity` compared in each case: the tensor that differs most. Empty if all were equal."""
+    """What the stage `parity` compared in each case: the tensor with the largest difference. Empty if all were
+    equal."""
     training: Training | None = None
     """None in inference mode, and if the run ended before."""
     shapes: ShapeStudy | None = None
-    """None if it was not asked for, or nothing was compiled."""
+    """None if it was not requested, or nothing was compiled."""
     plan: Plan | None = None
-    """None if it was not asked for, or the model was not captured."""
+    """None if it was not requested, or the model was not captured."""
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
     inputs_from: InputsSource | None = None
-    """The same as `convention`, as a word; None if nothing gave inputs."""
+    """The same as `convention`, as a keyword; None if there were no inputs."""
     parity: Mapping[str, Any] | None = None
-    """Not used yet."""
+    """Not filled in by any tcready so far."""
     bench: Bench | None = None
     """Filled in by `tcready bench`."""
     bench_run: BenchRun | None = None
-    """The measurements of the standalone worker, until a report is made from them."""
+    """Measurements of the standalone worker, until a report is made from them."""
     trace: Trace | None = None
-    """The contents of the job's trace, if the observation was read from one; None for a run. `executed` is then not
-    known, and `traced` has only the lines of operations in graphs."""
+    """The content of the job's trace, if this was read from one; None for a run. `executed` is then unknown, and
+    `traced` has only the lines of operations in graphs."""
     asked: tuple[str, ...] = ()
-    """The arguments of `tcready check` that repeat the run, one by one, without `--run`; empty if they are not known,
-    or no command line repeats it."""
+    """The words for the target and its run on the command line of `tcready check`, without `--run`; empty if
+    unknown, or if no command line can express it."""
     brought_from: str = ""
     """The file of the standalone worker that the run was read from; empty if it was made here."""
     seconds: float | None = None
-    """The time from the start of the worker to its end, including the time between stages; the sum for several workers
-    of one run. None for a trace, and for a run of an older tcready."""
+    """From the start of the worker to its end, including the time between stages; for several workers of one run
+    their sum. None for a trace, and for a run made by an older tcready."""
     schema_version: int = SCHEMA_VERSION
 
     @property
     def was_run(self) -> bool:
-        """Whether anything beyond reading the target's source was tried."""
+        """Return True if anything beyond reading the target's source was tried."""
         return self.environment is not None or any(
             stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass")
             for stage in self.stages
@@ -141,13 +142,13 @@ class Observation:
 
 
 def device_kind(seen: Observation) -> str:
-    """The type of the device of a run, such as `cuda`; empty if it is not known."""
+    """Return the type of the device of a run, such as `cuda`; empty if it is unknown."""
     return str((seen.environment or {}).get("device") or "").partition(":")[0]
 
 
 def holds_for(seen: Observation) -> str:
-    """The limits of a run's result, as text that follows "holds for": a dtype other than float32, and the device
-    `meta`. Empty if there are none."""
+    """Return the limits of a run's result, as text that follows "holds for": a dtype other than float32, and the
+    device `meta`. Empty if there are none."""
     known = seen.environment or {}
     dtype = str(known.get("dtype") or "").removeprefix("torch.")
     limits = [] if dtype in ("", "float32", "float") else [dtype]

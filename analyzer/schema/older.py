@@ -1,7 +1,8 @@
-"""Complete the JSON of older versions of tcready, from the sentences that it contains.
+"""Complete JSON of older tcready versions with the same schema version: derive missing values from the sentences that
+they wrote instead.
 
-The one place that reads such sentences; the codec asks it for each value of a class named in `COMPLETED`. Plain JSON
-in, plain JSON out.
+No other code parses such sentences; the codec calls this for each value of a class in `COMPLETED`. Plain JSON in, plain
+JSON out.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _ENDINGS = (
     ("exit", "the process exited"),
     ("no_torch", "torch is not installed"),
 )
-"""How the launcher worded an end that says nothing of the model."""
+"""The launcher's wording for ends of a run that say nothing about the model."""
 _BEFORE = r"(?:case [^\n]*?: |on rank \d+: )*"
 _COMPILING = ("capture", "fullgraph", "backend")
 _MADE_UP = "synthesised: "
 
 
 def _stage(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A failed stage says why as a word."""
+    """Add the reason of a failed stage as a keyword."""
     if data.get("state") != "fail" or data.get("reason") is not None:
         return data
     detail = str(data.get("detail", ""))
@@ -40,7 +41,7 @@ def _stage(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _observation(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A run says what gave its inputs as a word."""
+    """Add the source of the inputs of a run as a keyword."""
     convention = data.get("convention")
     if data.get("inputs_from") is not None or not isinstance(convention, str):
         return data
@@ -56,4 +57,4 @@ def _observation(data: Mapping[str, Any]) -> Mapping[str, Any]:
 COMPLETED: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = MappingProxyType(
     {"Stage": _stage, "Observation": _observation}
 )
-"""By the name of a class of this package: what completes its JSON."""
+"""Name of a class of this package -> the function that completes its JSON."""

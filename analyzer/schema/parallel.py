@@ -1,4 +1,4 @@
-"""A model that several processes share: how they share it, what each showed, and where they differ."""
+"""A model on several processes: how they share it, the results of each, and where they differ."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class DdpPart:
     parameters: tuple[str, ...]
     """Their dotted names, in the order of the forward."""
     start: Frame | None
-    """The user's line with the first operation of this part; None if the graph names none."""
+    """The user's line with the first operation of this part; None if the graph has none."""
 
 
 @dataclass(frozen=True)
 class DdpSplit:
     """One graph below DistributedDataParallel, as Dynamo's DDPOptimizer split it along gradient buckets.
 
-    It is split on purpose, so that gradients are sent while others are still computed. This is not a break of the
-    user's code.
+    It is split on purpose, so that gradients are sent while others are still computed. It is not a break of the user's
+    code.
     """
 
     buckets: tuple[int, ...]
-    """Bytes of the parameters of each part, in the order of the forward; one entry if it was not split."""
+    """Bytes of the parameters of each part, in the order of the forward; one entry: it was not split."""
     case: str | None = None
     parts: tuple[DdpPart, ...] = ()
-    """One for each of `buckets`; empty if that is not known."""
+    """One for each of `buckets`; empty if unknown."""
 
     @property
     def subgraphs(self) -> int:
@@ -44,82 +44,82 @@ class Ddp:
 
     processes: int
     backend: str
-    """Of torch.distributed: gloo, nccl."""
+    """Backend of torch.distributed: gloo, nccl."""
     wrapped: Literal["target", "here", "no"]
-    """Who put the module into DistributedDataParallel: the target itself, the run, or nobody."""
+    """What wrapped the module in DistributedDataParallel: the target itself, the run, or nothing."""
     reason: str = ""
-    """Why it is in none."""
+    """Why it is not wrapped."""
     optimize: str | None = None
-    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer splits graphs only under `ddp_optimizer` or True."""
+    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer splits graphs only with `ddp_optimizer` or True."""
     splits: tuple[DdpSplit, ...] = ()
 
 
 @dataclass(frozen=True)
 class BlocksRun:
-    """What one rank showed when each sharded block was compiled by itself, in place of the whole model."""
+    """The results of one rank with each sharded block compiled alone, in place of the whole model."""
 
     state: StageState
     detail: str
     """Why it failed, or its result."""
     graphs: int = 0
     breaks: tuple[Frame, ...] = ()
-    """Lines of the user's code; what FSDP keeps out of graphs itself is none."""
+    """Lines of the user's code, without those that FSDP itself keeps out of graphs."""
     recompiles: tuple[Frame, ...] = ()
-    """First lines of the functions that were compiled again."""
+    """First lines of the functions that recompiled."""
     share: float | None = None
-    """Operations of the user's code in graphs over all of them, in the third call."""
+    """Share of operations of the user's code in graphs, in the third call."""
 
 
 @dataclass(frozen=True)
 class RankRun:
-    """What one process of several showed."""
+    """The results of one process of several."""
 
     rank: int
     state: StageState
-    """Of capture: `pass` if this rank compiled the model and its calls came back."""
+    """State of capture: `pass` if this rank compiled the model and its calls returned."""
     detail: str
-    """Why it did not pass, or its result."""
+    """Why it failed, or its result."""
     graphs: int = 0
     breaks: tuple[Frame, ...] = ()
     """Lines of the user's code at which Dynamo broke, or gave up a function."""
     recompiles: tuple[Frame, ...] = ()
-    """First lines of the functions that were compiled again."""
+    """First lines of the functions that recompiled."""
     share: float | None = None
-    """Operations in graphs over all, in the third call."""
+    """Share of operations in graphs, in the third call."""
     time_share: float | None = None
     blocks: BlocksRun | None = None
-    """None if there are none, or the run ended before."""
+    """None if there are none, or it did not get that far."""
 
 
 @dataclass(frozen=True)
 class RankSide:
-    """What one rank has where ranks differ."""
+    """The result of one rank where ranks differ."""
 
     rank: int
     text: str
-    """The operation and the shapes that it gives, or the number of graphs."""
+    """The operation and the shapes of its results, or the number of graphs."""
     place: Frame | None = None
-    """The user's line behind it, if one is named."""
+    """The user's line that causes it, if known."""
 
 
 @dataclass(frozen=True)
 class RankDifference:
-    """The first place at which ranks that were called with the same inputs compiled something else, in one graph."""
+    """The first place in a graph at which ranks that were called with the same inputs compiled different code."""
 
     graph: int
-    """Which of the graphs, from 1 in the order in which they were compiled."""
+    """The number of the graph, from 1 in the order in which they were compiled."""
     case: str | None
     collectives: bool
-    """Whether the collectives in the graphs differ as well: ranks hang or die in them."""
+    """Collectives in the graphs differ as well: ranks hang or die in them."""
     sides: tuple[RankSide, ...]
     """One for each rank that was compared, in order."""
     place: Frame | None = None
-    """The line to look at: of the rank that does something more, if that is seen; None if the graphs name none."""
+    """The line to look at: of the rank with an additional operation, if known; None if the graphs have none."""
     origin: Origin = "own"
-    """Of `place`."""
+    """Origin of `place`."""
 
     def words(self) -> str:
-        """`rank 0: mul float32[2, 16] (model.py:40); rank 1: sum float32[16] (model.py:41)`."""
+        """Format `rank 0: mul float32[2, 16] (model.py:40); rank 1: sum float32[16] (model.py:41)`."""
         return "; ".join(
             f"rank {side.rank}: {side.text}"
             + (f" ({side.place.path}:{side.place.line})" if side.place is not None else "")
@@ -129,20 +129,20 @@ class RankDifference:
 
 @dataclass(frozen=True)
 class ParallelRun:
-    """A model that several processes share: what each of them showed, and where they differ."""
+    """A model on several processes: the results of each, and where they differ."""
 
     kind: Parallelism
     ranks: tuple[RankRun, ...] = ()
-    """In order; a rank that left nothing is there, too."""
+    """In order, including ranks without results."""
     differences: tuple[RankDifference, ...] = ()
-    """Of graphs that all ranks compiled, and of their number."""
+    """Differences between graphs that all ranks compiled, and between the numbers of graphs."""
     sharded: tuple[str, ...] = ()
-    """FSDP: dotted names of the modules that `fully_shard` was called on before the whole; tensor parallel: of those that
-    hold a parameter in parts."""
+    """FSDP: dotted names of the modules that `fully_shard` was called on before the whole; tensor parallel: of those
+    that hold parts of a parameter."""
     plan: tuple[tuple[str, str], ...] = ()
     """Tensor parallel: names of modules, with patterns, and the style of each."""
     plan_from: str = ""
-    """What gave the plan, or the shards: `--tp-plan ...`, `the model's own`, `the target`, `the run`."""
+    """The source of the plan, or of the shards: `--tp-plan ...`, `the model's own`, `the target`, `the run`."""
     hooks: tuple[Frame, ...] = ()
-    """FSDP: lines of the user's code that call a sharded module, at which graphs end on purpose: its hooks gather the
-    parameters outside of graphs. They are no breaks of the user's code."""
+    """FSDP: lines of the user's code that call a sharded module. Graphs end there on purpose, because its hooks
+    gather the parameters outside of graphs. They are not breaks of the user's code."""

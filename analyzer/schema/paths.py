@@ -1,4 +1,4 @@
-"""The name of a file in every output, the owner of its code, and its contents."""
+"""The display path of a file, its origin, and its content."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tcready.schema.words import Origin
 
 
 def display_path(path: str, root: str) -> str:
-    """How a file is named in every output, with forward slashes.
+    """Return the name of a file in every output, with forward slashes.
 
-    Below a site-packages (or dist-packages): the path below it. Else relative to `root` if it lies
-    inside. Else absolute. Both are compared as real paths.
+    Below a site-packages (or dist-packages): the path below it. Else relative to `root` if it is inside. Else absolute.
+    Both are compared as real paths.
     """
     real, base = os.path.realpath(path), os.path.realpath(root)
     parts = real.replace(os.sep, "/").split("/")
@@ -27,23 +27,23 @@ def display_path(path: str, root: str) -> str:
 
 
 def is_installed(path: str) -> bool:
-    """Whether the file `path` lies below a site-packages (or dist-packages)."""
+    """Return True if the file `path` is below a site-packages (or dist-packages)."""
     real = os.path.realpath(path).replace(os.sep, "/")
     return "/site-packages/" in real or "/dist-packages/" in real
 
 
 SOURCE_FOLDER = "src"
-"""The folder that packages stand in which are not installed from where they stand."""
+"""The folder for packages that must be installed to be imported (src layout)."""
 
 
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 def import_name(path: str | os.PathLike[str]) -> tuple[str, Path]:
-    """The dotted name that a file is imported by, and the folder that must be on the path for it.
+    """Return the dotted name by which a file is imported, and the folder that must be on the path for it.
 
-    Packages are told by the `__init__.py`s above the file; below the `src` of a project the folders down to these are
-    namespace packages.
+    Packages are detected by the `__init__.py`s above the file; below the `src` of a project the folders down to these
+    are namespace packages.
     """
     real = Path(os.path.realpath(path))
     parts = [] if real.stem == "__init__" else [real.stem]
@@ -60,18 +60,18 @@ def import_name(path: str | os.PathLike[str]) -> tuple[str, Path]:
 
 
 def source_folders(root: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The folder `src` of a project, if it holds packages and is none."""
+    """Return the folder `src` of a project, if it contains packages and is not one itself."""
     folder = os.path.join(root, SOURCE_FOLDER)
     is_package = os.path.isfile(os.path.join(folder, "__init__.py"))
     return (folder,) if os.path.isdir(folder) and not is_package else ()
 
 
 def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
-    """Whose code the file `path` is.
+    """Return the origin of the file `path`.
 
-    `own` below `root` and not below a site-packages; below a site-packages only if the first segment
-    there is one of `packages` (the distribution a target `pkg.mod::X` asked for). Elsewhere too that package is his
-    own: an editable install stands anywhere.
+    `own` below `root` and not below a site-packages; below a site-packages only if the first segment there is one of
+    `packages` (the distribution that a target `pkg.mod::X` names). Such a package is `own` elsewhere too, because an
+    editable install may be anywhere.
     """
     shown = display_path(path, root)
     if is_installed(path):
@@ -82,9 +82,9 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
 
 
 def contents(path: str | os.PathLike[str], largest: int | None = None) -> tuple[bytes, os.stat_result]:
-    """What a file holds, and how it was when it was opened.
+    """Return the content of a file, and its status when it was opened.
 
-    Raises OSError; of a pipe or a device too, which may never answer, and of a file of more than `largest` bytes.
+    Raises OSError; also for a pipe or a device, which may never answer, and for a file of more than `largest` bytes.
     """
     with open(path, "rb", opener=_at_once) as file:
         opened = os.fstat(file.fileno())
@@ -96,5 +96,5 @@ def contents(path: str | os.PathLike[str], largest: int | None = None) -> tuple[
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Opens a pipe without waiting for who writes to it."""
+    """Open a pipe without waiting for its writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

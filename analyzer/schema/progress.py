@@ -1,4 +1,4 @@
-"""The progress of running work."""
+"""The progress of work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tcready.schema.frozen import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """What goes on now, and how much of it is done, as far as that is known."""
+    """The current work, and how much of it is done, if known."""
 
     stage: str
     """`reading`, a stage of a run, `proof` or `bench`."""
     doing: str
-    """In a few words, which begin with the stage's: `plan, encoder alone`."""
+    """In a few words, which begin with the stage: `plan, encoder alone`."""
     done: int | None = None
-    """So many of `of` are done: files, cases, changes, blocks of calls."""
+    """Finished ones of `of`: files, cases, changes, blocks of calls."""
     of: int | None = None
     left: float | None = None
     """Seconds of the budget that are left; None if the work has none."""
     news: str = ""
-    """A first answer, which is shown once and stays."""
+    """A first result, which is shown once and stays."""
 
     def __str__(self) -> str:
         if self.news:
@@ -32,5 +32,5 @@ class Progress:
 
 
 Progressing = Callable[[Progress], None]
-"""Called with how far the work under way is, whenever that changes, and again while it does not. What it raises ends the
-work: the processes of a run are ended too."""
+"""Called with the progress of the work whenever it changes, and repeatedly in between. An exception from it ends the
+work, including the processes of a run."""

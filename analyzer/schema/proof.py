@@ -1,4 +1,4 @@
-"""The verification of a change: what a worker tries, and the result."""
+"""The verification of a change: what a worker tries, and the results."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tcready.schema.observation import Observation
 from tcready.schema.words import Mode
 
 SLOWER = 1.10
-"""How many times as long an eager call may take after a change that is called safe."""
+"""The largest ratio of eager call times, after to before, for a change that counts as safe."""
 Differs = Literal["value", "gradient", "exception", "state", "compiled"]
-"""What differs: what comes out, a gradient, which exception is raised, what a call leaves behind, or compiled code from
-eager code."""
+"""The kind of difference: in outputs, in a gradient, in the raised exception, in the state after a call, or between
+compiled and eager code."""
 
 
 def setting_of(text: str) -> tuple[str, bool | int | str]:
-    """The name of a setting, and its value: `capture_scalar_outputs` stands for True, `recompile_limit=64` for 64, and
-    `reorderable_logging_functions=print` for the function that is put into that set."""
+    """Return the name of a setting, and its value: `capture_scalar_outputs` means True, `recompile_limit=64` means
+    64, and `reorderable_logging_functions=print` means that this function is added to the set."""
     name, _, value = text.partition("=")
     return name, (int(value) if value.isdecimal() else value) if value else True
 
 
 def setting_line(text: str) -> str:
-    """The line of code that makes a setting, of its name and value as `setting_of` reads them."""
+    """Return the line of code for a setting, from its name and value as `setting_of` returns them."""
     name, value = setting_of(text)
     if not isinstance(value, str):
         return f"torch._dynamo.config.{name} = {value}"
@@ -34,7 +34,7 @@ def setting_line(text: str) -> str:
 
 
 ASSERTION_ERROR = "RuntimeError"
-"""What an assertion in a graph raises."""
+"""The exception that an assertion in a graph raises."""
 
 
 @dataclass(frozen=True)
@@ -59,56 +59,57 @@ class FunctionPlace:
 
 @dataclass(frozen=True)
 class Variant:
-    """Sources as they would be, and settings as they would be set."""
+    """Changed sources and settings to try."""
 
     name: str
     sources: tuple[tuple[str, str], ...] = ()
     """Absolute path and whole text of each file that differs."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` that are set to True; `name=64` is one that is set to that number, `name=print` one
-    that this function is put into."""
+    """Names of `torch._dynamo.config` settings to set to True; `name=64` sets a number, `name=print` adds this
+    function to a set."""
     functions: tuple[FunctionPlace, ...] = ()
-    """What it changes: these are called alone as well."""
+    """The changed functions: these are called alone as well."""
     written: tuple[Span, ...] = ()
-    """Statements that are new in functions that were there: some call is to run each."""
+    """New statements in existing functions: some call must run each."""
     asked: tuple[Span, ...] = ()
-    """What decides on a branch in it and is new: both sides are wanted."""
+    """New branch conditions: both sides should be taken."""
     called_before: bool = False
-    """Whether every model is called once, in eager mode, before what is compared: what it makes at its first call is
-    there then."""
+    """Every model is called once in eager mode before the comparison, so that what it creates at its first call
+    exists."""
 
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What one worker tries, each in a process of its own: the code as it stands, then each variant held against it."""
+    """A request to one worker: the unmodified code and each variant run in separate processes, and each variant is
+    compared with the unmodified code."""
 
     variants: tuple[Variant, ...]
     functions: tuple[FunctionPlace, ...] = ()
     """The functions that any variant changes."""
     tests: tuple[Span, ...] = ()
-    """Branch tests of the code as it stands whose both sides are wanted."""
+    """Branch tests of the unmodified code that should take both sides."""
     statements: tuple[Span, ...] = ()
-    """Statements of the code as it stands that any variant takes away: some call is to run each."""
+    """Statements of the unmodified code that any variant removes: some call must run each."""
     seeds: tuple[int, ...] = (0, 1, 2)
     modes: tuple[Mode, ...] = ("infer", "train")
     stays: bool = False
-    """Whether the worker stays for further requests, in files beside the first, once it has answered."""
+    """The worker stays for further requests, in files next to the first, once it has answered."""
     seconds: float = 15.0
-    """For how long the code as it stands is called with varied inputs, and as long again its functions alone; what is
-    left then is left out."""
+    """Time for calls of the unmodified code with varied inputs, and the same again for its functions alone; the rest
+    is then left out."""
     constants: tuple[float | str, ...] = ()
-    """Numbers and strings of the code that changes: inputs are tried at each of them."""
+    """Numbers and strings of the changed code: inputs are tried at each of them."""
     without: tuple[str, ...] = ()
-    """Variations that are not tried: with them a kernel failed on the device."""
+    """Variations that are not tried, because a kernel failed on the device with them."""
     environment: tuple[str, ...] = ()
-    """Names of environment variables that a call reads: they are given other values."""
+    """Names of environment variables that a call reads: other values of them are tried."""
     builds: tuple[str, ...] = ()
-    """Variations of arguments of constructors: the model is built with them."""
+    """Variations of constructor arguments with which the model is built."""
 
 
 @dataclass(frozen=True)
 class SidesTaken:
-    """How often a branch test was true and false: by calls of the model, and of its function alone."""
+    """How often a branch test was true and false, in calls of the model, and in calls of its function alone."""
 
     test: Span
     true: int = 0
@@ -119,81 +120,82 @@ class SidesTaken:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one variant showed, held against the code as it stands: the same seeds, weights and inputs."""
+    """The results of one variant compared with the unmodified code: the same seeds, weights and inputs."""
 
     name: str
     observation: Observation
-    """import, build, eager, capture and fullgraph, as of a run."""
+    """The stages import, build, eager, capture and fullgraph, as of a run."""
     calls: int = 0
-    """Calls compared, eager against eager."""
+    """Number of calls compared, eager with eager."""
     compiled_calls: int = 0
-    """Calls compared, compiled against eager."""
+    """Number of calls compared, compiled with eager."""
     difference: str | None = None
     """The first difference, in one line."""
     differs: Differs | None = None
     raises: str | None = None
-    """Where both raise, but not the same type of exception: both of them, in one line."""
+    """The types of exceptions, if both raise but differ in type, in one line."""
     notice: str | None = None
-    """What a caller may notice though every call agrees, in one line."""
+    """A difference that a caller may notice though every call agrees, in one line."""
     seconds: float | None = None
-    """Shortest eager call with the given inputs: on a CPU the seconds that one thread worked."""
+    """Shortest eager call with the given inputs: on a CPU the time of a single thread."""
     not_run: tuple[Span, ...] = ()
-    """What is written anew and no eager call ran."""
+    """New code that no eager call ran."""
     sides: tuple[SidesTaken, ...] = ()
     """How often each new test was true and false."""
     unanswered: str | None = None
-    """Why it shows nothing, in one line: it was ended before it was done."""
+    """Why there is no result, in one line: it was ended early."""
     unsettled: bool = False
-    """Whether it ended where values differ and nothing in a wide dtype was there to judge them by."""
+    """It ended because values differ and no result in a wider dtype could decide between them."""
     condition: str | None = None
-    """With which inputs or settings alone it does something else, and what, in one line."""
+    """The inputs or settings for which alone it differs, and how, in one line."""
     of_other_types: str | None = None
-    """The same of inputs of other types, ranks or magnitudes than those given."""
+    """The same for inputs of other types, ranks or magnitudes than the given ones."""
     compiled_raises: tuple[str, ...] = ()
-    """The types of exceptions that compiled code raises where a check of the user's own raises another one."""
+    """Types of exceptions that compiled code raises where a check of the user raises another one."""
     compiled_raises_text: str | None = None
     """The first of them, with the inputs, in one line."""
     recompiled: str | None = None
-    """Functions that compile again at every call with the same inputs, with the guards that fail, in one line."""
+    """Functions that recompile at every call with the same inputs, with the guards that fail, in one line."""
     not_lasting: str | None = None
-    """Why its settings gain nothing in later calls, in one line."""
+    """Why its settings have no effect in later calls, in one line."""
 
     @property
     def limits(self) -> str | None:
-        """What the change holds except for, in one line; None if for nothing."""
+        """Return the exceptions to the proof, in one line; None if there are none."""
         return (
             "; ".join(filter(None, (self.condition, self.of_other_types, self.compiled_raises_text))) or None
         )
 
     @property
     def holding_back(self) -> str | None:
-        """What `fix` proposes no change for, of `limits`: `x.norm().item()` does not overflow, and `x.norm()` may."""
+        """Return those of `limits` for which `fix` proposes no change: `x.norm().item()` does not overflow, and
+        `x.norm()` may."""
         return "; ".join(filter(None, (self.condition, self.compiled_raises_text))) or None
 
     @property
     def only_asserts(self) -> bool:
-        """Whether it holds except that an assertion in the graph raises its own type of exception."""
+        """Return True if the only exception is that an assertion in the graph raises its own type of exception."""
         return self.condition is None and {*self.compiled_raises} == {ASSERTION_ERROR}
 
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What a worker leaves of a request."""
+    """The answer of a worker to a request."""
 
     trials: tuple[Trial, ...] = ()
     sides: tuple[SidesTaken, ...] = ()
     calls: int = 0
-    """Calls of the code as it stands, those of functions alone among them."""
+    """Number of calls of the unmodified code, including those of functions alone."""
     variations: tuple[str, ...] = ()
     """How the inputs were varied, in words."""
     seconds: float | None = None
-    """The same of the code as it stands."""
+    """The shortest eager call of the unmodified code."""
     not_run: tuple[Span, ...] = ()
-    """Statements that are taken away and no call ran."""
+    """Removed statements that no call ran."""
     failure: str | None = None
-    """Why nothing can be held against the code as it stands, in one line."""
+    """Why nothing can be compared with the unmodified code, in one line."""
     lost: str | None = None
-    """The variation with which a kernel failed on the device, so that the process could do no more there."""
+    """The variation with which a kernel failed on the device, after which the process could not use it any more."""
 
 
 NOT_COMPARED = (
@@ -212,51 +214,49 @@ NOT_COMPARED = (
     "of which type an exception is that torch itself raises in compiled code",
     "integers that outgrow 64 bits, and the sign of a zero",
 )
-"""What a caller might see and a proof does not look at."""
+"""Effects that a caller might see and that verification does not compare."""
 ProofState = Literal["proved", "one_side", "refuted", "not_run"]
-"""Shown to do the same on both sides of every branch that it takes away; on one side of some; not to; nobody tried."""
+"""Proved equivalent on both sides of every branch that it removes; on one side of some; refuted; not tried."""
 
 
 @dataclass(frozen=True)
 class FixChange:
-    """One change, and what a proof says of it."""
+    """One change, and the result of its verification."""
 
     path: str
     line: int
     symbol: str
     rule: str | None
     gb_ids: tuple[str, ...]
-    """The ids of the break that it is meant to fix."""
+    """IDs of the break that it should fix."""
     how: str
     edits: tuple[Edit, ...]
-    """For the text that the changes of earlier rounds produce."""
+    """Edits of the text after the changes of earlier rounds."""
     settings: tuple[str, ...]
-    """Names of `torch._dynamo.config`: `name` is set to True, `name=64` to that number, and with `name=print` the
-    function is added to the set of that name."""
+    """Names of `torch._dynamo.config` settings to set to True; `name=64` sets a number, `name=print` adds this
+    function to a set."""
     unsafe: str | None
-    """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
+    """Why it is not safe, as the end of "not safe: ..."; None if it is equivalent by construction."""
     state: ProofState
     reason: str | None = None
     """Why it is not proved, in one line."""
     proof: Proof | None = None
     round: int = 1
-    """The round in which it was found, after the changes of earlier rounds."""
+    """The round in which it was found, after earlier ones fixed the breaks before it."""
     keeps_out: bool = False
-    """Whether it does not fix the break, but excludes the function around it from compiling."""
+    """It does not fix a break, but excludes the function around it from compilation."""
     called_before: bool = False
-    """Whether the change is one eager call of the model before it is compiled: no edit, and no setting."""
+    """The fix is one eager call of the model before it is compiled: no edit, and no setting."""
     fewer_compiles: bool = False
-    """Whether it fixes no break, but makes functions recompile less often."""
+    """It does not fix a break, but makes Dynamo recompile functions less often."""
     targets: tuple[str, ...] = ()
-    """The targets with a run in which it was found. A setting, or a call before compiling, applies to these alone.
-    Empty if nothing was run."""
+    """Targets in which it was found: a setting, or a call before, is for these. Empty if nothing was run."""
     condition: str | None = None
-    """The exceptions of a proved change, as the end of "holds, except ..."; None if there are none."""
+    """If proved: the exceptions, as the end of "holds, except ..."; None if there are none."""
     only_other_types: bool = False
-    """Whether `condition` is only about inputs of other types, ranks or magnitudes than those given."""
+    """`condition` is only about inputs of other types, ranks or magnitudes than the given ones."""
     only_asserts: bool = False
-    """Whether `condition` is only that an assertion in the graph raises RuntimeError in place of a check's own
-    exception."""
+    """`condition` is only that an assertion in the graph raises RuntimeError in place of a check's own exception."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class NoFix:
 
 @dataclass(frozen=True)
 class FixedTarget:
-    """What the runs of one target show before and after all changes."""
+    """Results of the runs of one target before and after all changes."""
 
     target: str
     breaks_before: int | None = None
@@ -281,7 +281,7 @@ class FixedTarget:
     share_before: float | None = None
     share_after: float | None = None
     failure: str | None = None
-    """Why nothing, or not all, could be proved in it, in one line."""
+    """Why nothing, or not everything, could be verified in it, in one line."""
 
 
 @dataclass(frozen=True)
@@ -289,30 +289,29 @@ class FixResult:
     """The changes for some targets."""
 
     changes: tuple[FixChange, ...]
-    """The proposed changes, in the order in which they were found. Together they are one patch."""
+    """Proposed changes, in the order in which they were found; together they are one patch."""
     refused: tuple[FixChange, ...] = ()
-    """Changes that do not hold, also if only in another target, and changes that are left out because nothing shows
-    that they are safe."""
+    """Changes that were tried and failed, also in another target only, or that are left out because nothing shows
+    them safe."""
     no_fix: tuple[NoFix, ...] = ()
     edits: tuple[Edit, ...] = ()
-    """All changes together, for the unmodified files."""
+    """All changes together, as edits of the current files."""
     patch: str = ""
-    """All edits in the user's own files together, as one unified diff; bytes of files that are not in UTF-8 are escaped
+    """All edits in the user's own files, as one unified diff; bytes that are not UTF-8 are escaped
     (`surrogateescape`)."""
     third_party_patch: str = ""
-    """The same in installed packages; paths are below their site-packages folder."""
+    """The same for installed packages; paths are below their site-packages folder."""
     breaks_before: int | None = None
-    """Those of all targets together; None if nothing was run."""
+    """Breaks of all targets together; None if nothing was run."""
     breaks_after: int | None = None
     share_before: float | None = None
-    """None for several targets: `targets` has the value of each."""
+    """None for several targets: `targets` has the share of each."""
     share_after: float | None = None
     left: tuple[tuple[str, int], ...] = ()
-    """Path and line, in the unmodified files, of each break that is left."""
+    """Path and line, in the current files, of each break that is left."""
     kept_out: tuple[tuple[str, int], ...] = ()
-    """The same for each break that is gone only because its line is no longer compiled: a function that is excluded
-    from compiling contains it, or calls its function."""
+    """The same for breaks that are gone because their function, or a caller of it, is excluded from compilation."""
     failure: str | None = None
-    """Why nothing could be proved, in one line; of several targets, in those that are named."""
+    """Why nothing could be verified, in one line; for several targets, in the named ones."""
     targets: tuple[FixedTarget, ...] = ()
-    """One for each target."""
+    """Each target that was to be run."""

@@ -25,43 +25,43 @@ class Region:
     """A part of a model that compiles whole, or does not."""
 
     name: str
-    """The dotted name. `*` and `{0,2}` are list positions, `{a.0,b.1}` are these modules, and "" is the whole model."""
+    """Dotted name; `*` and `{0,2}` are list positions, `{a.0,b.1}` means those modules; the whole model is ""."""
     instances: int
-    """The number of equal modules, which one line of code compiles; 0 if nothing was run and the source does not show
-    how many there are."""
+    """Number of equal modules, which one line of code compiles; 0 if nothing was run and the source does not show
+    the number."""
     state: RegionState
     reason: str
     """Why it can be compiled whole, or cannot."""
     code: str
     """The line that compiles it; empty if its author does already, or Dynamo refused it."""
     ops_share: float | None = None
-    """Of the whole call's operations."""
+    """Share of the whole call's operations."""
     time_share: float | None = None
-    """Of their time."""
+    """Share of the time of these operations."""
     ops_captured_share: float | None = None
     """Measured: share of the region's own ops that ran inside graphs."""
     parameter_share: float | None = None
-    """Of the model's parameters, by their number."""
+    """Share of the model's parameters, by their number."""
     compilations: int | None = None
-    """The number of compilations for all instances, if it was compiled alone."""
+    """Number of compilations for all instances, if it was compiled alone."""
     guards: tuple[str, ...] = ()
-    """The guards that made instances recompile."""
+    """Guards that made instances recompile."""
     cure: str = ""
     """A line that was tried and reduces the number of compilations."""
     kind: Literal["modules", "function", "lines"] = "modules"
-    """`lines`: a stretch of a function between breaks, named `Class.forward:37-43`."""
+    """`lines`: a part of a function between breaks, named `Class.forward:37-43`."""
     path: str | None = None
-    """The file, for `kind` `lines`."""
+    """For `lines`: the file."""
     line: int | None = None
     end_line: int | None = None
     edits: tuple[Edit, ...] = ()
-    """For `kind` `lines`: edits that move the lines into a compiled function; empty if that is not mechanical."""
+    """For `lines`: the edits that extract it into a compiled function; empty if that is not mechanical."""
     diff: str = ""
-    """The same, shown."""
+    """The same as a diff."""
 
 
 def covers(region: str, name: str) -> bool:
-    """Whether module `name` is an instance of a region.
+    """Return True if module `name` is an instance of a region.
 
     `layers.*` and `layers.{0,2}` cover `layers.0`, as does `{layers.0,head.1}`.
     """
@@ -79,21 +79,21 @@ def _segment_covers(wanted: str, given: str) -> bool:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """A target with all that one run of it showed, and what follows from that.
+    """A target with the results of one run of it, and conclusions.
 
-    In JSON, the fields of the observation are among its own.
+    In JSON the fields of the observation are merged into its own.
     """
 
     observation: Observation = field(metadata={"json": FLAT, "omit": ("schema_version", "sources")})
-    """The run, every stage told; of a target that was only read, one in which no stage but `parse` ran, with the modules
-    that the source tells."""
+    """The run, with every stage; for a target that was only read, one in which no stage but `parse` ran, with the
+    modules from the source."""
     verdict: Verdict
     regions: tuple[Region, ...]
-    """Parts without a break. Lines of functions between breaks come last; they do not count for the verdict."""
+    """Parts without a break; parts of functions come last and do not count for the verdict."""
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
     dominator: Frame | None = field(default=None, metadata={"json": "waist"})
-    """The innermost function on every call path to a break, if it is not the outermost one."""
+    """The innermost function on every path to a break, if it is not the outermost one."""
 
     @property
     def target(self) -> str:
@@ -105,11 +105,11 @@ class TargetReport:
 
     @property
     def was_run(self) -> bool:
-        """Whether anything beyond reading the source was tried."""
+        """Return True if anything beyond reading the source was tried."""
         return self.observation.was_run
 
-    def asked_with(self, words: tuple[str, ...]) -> TargetReport:
-        """The same, made by this command line if that is not known yet."""
+    def with_command(self, words: tuple[str, ...]) -> TargetReport:
+        """Return the same target with this command line, unless it has one already."""
         if self.observation.asked:
             return self
         return replace(self, observation=replace(self.observation, asked=words))
@@ -148,27 +148,27 @@ class Checkout:
     commit: str
     link: str | None = None
     """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
-    `{line}` to be put in; None if the remote is none that has such pages."""
+    `{line}` as placeholders; None if the remote is not known to have such pages."""
     files: tuple[str, ...] = ()
-    """The report's files that are as committed: only to their lines a link leads."""
+    """The report's files that are as committed: only their lines have links."""
 
 
 @dataclass(frozen=True)
 class Narrowed:
-    """Why a report contains fewer findings than were found. Verdicts, break sites and regions cover all findings."""
+    """Why a report has fewer findings than were found. Verdicts, break sites and regions cover all findings."""
 
     baseline: str | None = None
-    """The baseline's file as it was named; None if none was."""
+    """The name of the baseline's file; None if there is none."""
     known: int = 0
-    """Findings that are left out because the baseline contains them."""
+    """Findings in the baseline, which are left out."""
     gone: int = 0
-    """Entries of the baseline that no longer match a finding, among those that this check can judge."""
+    """Entries of the baseline, in what was read or run here, without a finding."""
     diff_base: str | None = None
-    """The revision as it was named; None if none was."""
+    """The name of the revision; None if there is none."""
     commit: str | None = None
-    """The commit that the lines were compared with: where the checkout and the revision diverged."""
+    """The commit that lines were compared with: the merge base of the checkout and the revision."""
     unchanged: int = 0
-    """Findings that are left out because their lines are unchanged."""
+    """Findings on lines that did not change since, which are left out."""
 
 
 @dataclass(frozen=True)
@@ -177,16 +177,17 @@ class Reading:
 
     mode: ModeAsked
     low: bool = False
-    """Whether what is found with low confidence is kept."""
+    """Findings with low confidence are included."""
     plain_call: bool = False
-    """Whether a model that takes its targets was read as called without them."""
+    """A model that takes its targets was read as called without them."""
     torch: str = ""
-    """The version of torch that is predicted: `2.13`."""
+    """The version for which Dynamo is predicted: `2.13`."""
     dtype: str = ""
-    """The type that models were read as cast to: `float16`; empty if they were not cast."""
+    """The type that models were read as cast to: `float16`; empty without a cast."""
 
     def differs(self, then: Reading, modes: tuple[Mode, ...] = ()) -> str | None:
-        """Why something that the reading `then` found may be missed by this one, in a few words; None if not.
+        """Return why something that the reading `then` found may be missed by this one, in a few words; None if it
+        cannot.
 
         `modes` are those in which it was found, if `then` was in both.
         """
@@ -213,38 +214,38 @@ class Report:
     findings: tuple[Finding, ...]
     targets: tuple[TargetReport, ...]
     rules: tuple[RuleText, ...]
-    """The rules that findings name."""
+    """The rules of the findings."""
     sources: tuple[SourceText, ...]
-    """The text of each file that the report mentions."""
+    """The text of each file that the report is about."""
     skipped: tuple[Skipped, ...]
     """Files that could not be read or parsed."""
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
-    """How much was read: `files`, `functions`, `calls`, how many of these were resolved and to what; `unresolved` are
-    the constructs that were not understood, most frequent first, each with a place."""
+    """How much was read: `files`, `functions`, `calls`, how many of these were resolved and to what; `unresolved`
+    are the constructs that were not understood, most frequent first, each with a place."""
     checkout: Checkout | None = None
     """None outside of a git checkout."""
     narrowed: Narrowed | None = None
-    """None if no finding is left out."""
+    """None if no findings are left out."""
     predicted: tuple[StaticTarget, ...] = ()
-    """What the source alone shows of each target. A run that is merged later is compared with it."""
+    """Predictions from the source alone for each target: what a run that is merged later is compared with."""
     readings: tuple[Reading, ...] = ()
-    """How the sources were read. Several if reports were merged, none if it is not known."""
+    """How the sources were read; several if reports were combined, none if unknown."""
     hidden: tuple[str, ...] = ()
-    """Fingerprints of findings that are left out because of a comment or of the selection of rules."""
+    """Fingerprints of findings that are left out because of a comment or the selection of rules."""
     silenced: tuple[Finding, ...] = ()
     """The findings of `hidden`. If a run that is merged later shows one of them, it is not reported as new."""
     unused: tuple[Noqa, ...] = ()
-    """Codes in `# noqa` comments that hide nothing, as far as the source shows."""
+    """Codes in `# noqa` comments that hide nothing, according to the source."""
     static_warnings: tuple[str, ...] | None = None
-    """Those of `warnings` that came from the sources, not from a run; None in reports of an older tcready."""
+    """Those of `warnings` that are about the sources, not about a run; None in reports of an older tcready."""
     advice: tuple[RuleText, ...] = ()
-    """Texts on findings that no rule predicts; `code` is the id of the type of break in PyTorch's registry, or the
+    """Advice on findings that no rule predicts; `code` is the ID of the type of break in PyTorch's registry, or the
     finding's name if it has none (`recompile`)."""
     serving: Serving | None = None
-    """What a serving engine does with the findings; None without `--serving`."""
+    """None unless the effect of a serving engine on the findings was requested."""
     in_process: bool = False
-    """Whether the report is about an object or a cell of a Python process, so that no command line repeats it."""
+    """It is about an object or a cell of a Python process: no command line can repeat it."""
     sweep: Sweep | None = None
-    """The summary of a sweep over all its models; None for other reports."""
+    """For a sweep, the summary of all its models; None for any other report."""
     schema_version: int = SCHEMA_VERSION

@@ -1,4 +1,4 @@
-"""The results of one run of one target: stages, break sites, graphs, coverage, and measurements."""
+"""The results of one run of one target: stages, break sites, graphs, coverage, and the measurements of each study."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from tcready.schema.words import (
 
 @dataclass(frozen=True)
 class Cost:
-    """The operations that one break forced to run outside of graphs, in the warm call that counts operations."""
+    """Operations outside of graphs caused by one break, in the warm call in which operations are counted."""
 
     ops: int
     seconds: float | None
-    """Of those operations, each measured by itself: on the device's clock on CUDA, on the host's elsewhere; None if no
-    time was measured, as on the device `meta`."""
+    """Time of these operations, each measured alone: on the device's clock on CUDA, on the host's elsewhere; None if
+    no time was measured, as on the device `meta`."""
 
 
 @dataclass(frozen=True)
 class Intent:
-    """Code that its author already compiles, or excludes from compiling. It is left unchanged."""
+    """Code with an explicit decision about compilation by its author: compiled already, or excluded. It is left
+    unchanged."""
 
     path: str
     line: int
@@ -52,32 +53,32 @@ class BreakSite:
     line: int
     symbol: str
     reason: str
-    """As Dynamo words it."""
+    """Dynamo's text."""
     gb_id: str | None
     hits: int
     origin: Origin
     stack: tuple[Frame, ...]
     action: Action = "resume"
-    """What Dynamo did: resume after the break, or give up the function or the rest of it."""
+    """What Dynamo did then: resume after the break, or give up the function, or what is left of it."""
     case: str | None = None
     gb_ids: tuple[str, ...] = ()
-    """Every id seen at this line, root cause first; `gb_id` is the first of them."""
+    """Every ID seen at this line, root cause first; `gb_id` is the first of them."""
     hints: tuple[str, ...] = ()
     frames: tuple[FrameFate, ...] = ()
-    """The functions during the compilation of which this break occurred, and the effect on each."""
+    """The functions that were being compiled at this break, and its effect on each."""
     cost: Cost | None = None
     """None if no warm call was counted."""
 
 
 @dataclass(frozen=True)
 class SkippedFrame:
-    """A user frame Dynamo gave up on; `benign` when it held no tensor work. `end_line` closes its code."""
+    """A user frame that Dynamo gave up; `benign` if it had no tensor work. `end_line` is the last line of its code."""
 
     path: str
     line: int
     symbol: str
     reason: str
-    """As Dynamo words it."""
+    """Dynamo's text."""
     benign: bool
     end_line: int | None = None
     origin: Origin = "own"
@@ -89,84 +90,85 @@ class Graph:
     """One graph that Dynamo captured."""
 
     compile_id: str
-    """As torch's logs name it."""
+    """The ID in torch's logs."""
     path: str
     line: int
     """The first line of the function that it was captured from."""
     ops: int
-    """As Dynamo counts them."""
+    """Number of operations as Dynamo counts them."""
     guards: int | None = None
     phase: Literal["forward", "backward", "inference"] = "inference"
     case: str | None = None
     """The named case; None if the inputs name none."""
     symbol: str = ""
     modules: tuple[str, ...] = ()
-    """Dotted names of the modules with operations in this graph in the warm call, in order; the root is ""."""
+    """Dotted names of the modules with operations in it in the warm call, in order; the root is ""."""
     compile_seconds: float | None = None
-    """The seconds of compiling it, including the backend, as torch counts them."""
+    """Time to compile it, including the backend, by torch's own count."""
 
 
 @dataclass(frozen=True)
 class Recompile:
-    """A function that was compiled again, and why."""
+    """A function that was recompiled, and why."""
 
     path: str
     line: int
-    """The first line of the function that was compiled again."""
+    """The first line of the recompiled function."""
     symbol: str
     reasons: tuple[str, ...]
     """The guards that failed."""
     case: str | None = None
     identical_call: bool = False
-    """Whether it was the third of three calls with the same inputs."""
+    """It happened in the third of three calls with the same inputs."""
     origin: Origin = "own"
     lines: tuple[Frame, ...] = ()
     """The source lines that the failed guards name, if they name any."""
     on_other_numbers: bool = False
-    """Whether it was compiled until the limit in calls in which only random numbers differ."""
+    """It recompiled up to the limit in calls in which only random numbers differ."""
 
     @property
     def on_every_call(self) -> bool:
-        """Whether calls with the same inputs compile it again."""
+        """Return True if calls with the same inputs recompile it."""
         return self.identical_call or self.on_other_numbers
 
 
 @dataclass(frozen=True)
 class CaseCoverage:
-    """What one named case's warm call dispatched, and how much it weighs in the share of all cases."""
+    """The dispatches of the warm call of one named case, and its weight in the share of all cases."""
 
     case: str
     weight: float
     ops_total: int
     ops_captured: int
     share: float
-    """`ops_captured` over `ops_total`."""
+    """`ops_captured` divided by `ops_total`."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """ATen dispatches of one warm call per case: in graphs over all. `ops_total` and `ops_captured` are plain sums."""
+    """ATen dispatches of one warm call per case, in graphs and in total. `ops_total` and `ops_captured` are plain
+    sums."""
 
     ops_total: int
     ops_captured: int
     share: float
     """Each case's dispatches count as often as its weight says."""
     time_share: float | None = None
-    """The same share by the time of the operations, each measured by itself."""
+    """The same share by the time of the operations, each measured alone."""
     seconds: float | None = None
-    """Of all the operations together."""
+    """Time of all the operations together."""
     clock: str | None = None
     """`cuda` if the device's events measured the time, `host` if `time.perf_counter` did."""
     cases: tuple[CaseCoverage, ...] = ()
-    """Where the inputs name cases."""
+    """Empty unless the inputs have named cases."""
     timed_calls: int | None = None
-    """The number of timed calls after the counted one, for the case with the fewest; `seconds` are their median. 0: the
-    times are those of the counted call. None if that is not known."""
+    """Calls after the counted one with measured times, of which `seconds` are the median, for the case with the
+    fewest; 0: the times are those of the counted call. None if unknown."""
 
 
 @dataclass(frozen=True)
 class Explain:
-    """The output of `torch._dynamo.explain`, beside the complete record."""
+    """The output of `torch._dynamo.explain` itself, in addition to the complete record."""
 
     graph_count: int
     graph_break_count: int
@@ -192,17 +194,17 @@ class RefusedSize:
 
 @dataclass(frozen=True)
 class ShapeAxis:
-    """Dimensions of the inputs that have one size and are varied together, from the size that was given."""
+    """Dimensions of the inputs that have one size and are varied together, from the given size."""
 
     name: str
-    """`batch`, `sequence`, `height and width`, or which dimension of which argument."""
+    """`batch`, `sequence`, `height and width`, or the dimension of an argument."""
     size: int
     dimensions: tuple[InputDimension, ...]
     sizes: tuple[int, ...] = ()
-    """Other sizes that the eager model takes, in the order in which they are called."""
+    """Other sizes that the eager model accepts, in the order of the calls."""
     refused: tuple[RefusedSize, ...] = ()
     fixed: str | None = None
-    """Why no other size was tried under Dynamo: what the eager model said to the first; None if some were."""
+    """Why no other size was tried under Dynamo: the error of the eager model for the first; None if some were."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ class InputShape:
 
 @dataclass(frozen=True)
 class ShapeCall:
-    """One call of a compiled callable that has seen the calls before it."""
+    """One call of a compiled callable, after the calls before it."""
 
     label: str
     """`given`, `again`, `batch 5`, or the name of a case."""
@@ -224,102 +226,103 @@ class ShapeCall:
     """Frames compiled in this call; `recompiled` of them had been compiled before."""
     recompiled: int
     recompiles: tuple[Recompile, ...] = ()
-    """With every guard that failed, of each compiled entry of the frame."""
+    """With every failed guard, for each compiled entry of the frame."""
     limit: tuple[Frame, ...] = ()
     """Functions that run eagerly from here on: the recompile limit was reached."""
     error: str | None = None
-    """What the compiled call raised; no call after it was made."""
+    """The exception of the compiled call; no call was made after it."""
     size: int | None = None
-    """Of the axis, if it is not the given one."""
+    """Size of the axis, if it is not the given one."""
     identical: bool = False
-    """Whether the call before had the same inputs."""
+    """The previous call had the same inputs."""
     place: Frame | None = None
-    """The user's line behind `error`; the first line of the target's forward if none is named, or if outputs differ."""
+    """The user's line that caused `error`; the first line of the target's forward if it is unknown, or if outputs
+    differ."""
     origin: Origin = "own"
-    """Of `place`."""
+    """Origin of `place`."""
     parity: bool | None = None
-    """Whether the outputs are those of eager; None if it raised, or if eager differs from itself or gives nothing that
+    """The outputs equal those of eager; None if it raised, or if eager differs from itself or returns nothing that
     could be compared."""
     difference: str | None = None
-    """How they differ."""
+    """How the outputs differ."""
     ops_total: int | None = None
     """ATen dispatches of a repeated call with the same inputs; None if that call was not made."""
     ops_captured: int | None = None
     """Those of them that ran in graphs."""
     break_sites: tuple[BreakSite, ...] = ()
-    """Those that the calls with the given inputs did not meet, without what the recompile limit gave up."""
+    """Break sites that the calls with the given inputs did not reach, without those due to the recompile limit."""
     compile_seconds: float | None = None
-    """What the call took longer than the repeated one."""
+    """How much longer the call took than the repeated one."""
 
 
 CASES = "cases"
-"""What a trial varies that calls the target's named cases one after the other."""
+"""Value of `varied` for a trial that calls the target's named cases one after the other."""
 
 
 @dataclass(frozen=True)
 class ShapeTrial:
-    """One compiled callable under one setting, from a reset: all its calls in order."""
+    """One compiled callable with one setting, after a reset: all its calls in order."""
 
     varied: str
-    """The axis by name, or `cases`: the target's named cases one after the other."""
+    """The name of the axis, or `cases`: the target's named cases one after the other."""
     setting: ShapeSetting
     calls: tuple[ShapeCall, ...]
     recompiled: int
-    """Over all calls."""
+    """Total number of recompiles."""
     limit: bool = False
-    """Whether a function ran into the recompile limit."""
+    """A function reached the recompile limit."""
     error: str | None = None
     difference: str | None = None
-    """How the outputs of a call differ from those of eager, if those of one do."""
+    """How the outputs of a call differ from those of eager, if they do."""
     share: float | None = None
-    """Operations in graphs over all, over the repeated calls of every size."""
+    """Share of operations in graphs, over the repeated calls of every size."""
     break_sites: int = 0
     """Distinct lines at which Dynamo broke, in all calls together."""
     compile_seconds: float | None = None
-    """Of all calls together, with a backend that runs the graphs as they are."""
+    """Time of all calls together, with a backend that runs the graphs unchanged."""
     code: str = ""
-    """What was executed: on the model before the first call (it names `model`), or on the arguments before each call."""
+    """The executed code: on the model before the first call (it names `model`), or on the arguments before each
+    call."""
 
     def at(self, call: ShapeCall) -> str:
-        """`batch 5`, `case large`."""
+        """Format `batch 5`, `case large`."""
         return f"case {call.label}" if self.varied == CASES else call.label
 
     @property
     def sound(self) -> bool:
-        """Whether no call raised and no output differs from eager."""
+        """Return True if no call raised and no output differs from eager."""
         return self.error is None and self.difference is None
 
 
 @dataclass(frozen=True)
 class ShapeAdvice:
-    """The conclusion from the trials of one axis. `code` was executed exactly as printed; None if there is nothing to
-    write."""
+    """Conclusion from the trials of one axis; exactly this `code` was executed, None if there is nothing to write."""
 
     varied: str
     cure: ShapeCure
     text: str
     code: str | None = None
     ranking: tuple[ShapeSetting, ...] = ()
-    """The best first: by captured share (0.01 apart counts as equal), break sites, recompiles, time of compiling. One
-    that raised or gave other outputs than eager is not among them."""
+    """The best first: by captured share (0.01 apart counts as equal), break sites, recompiles, compile time.
+    Settings that raised or gave other outputs than eager are left out."""
 
 
 @dataclass(frozen=True)
 class ShapeStudy:
-    """What other sizes of the inputs do under Dynamo, with a backend that runs the graphs as they are."""
+    """The effect of other sizes of the inputs under Dynamo, with a backend that runs the graphs unchanged."""
 
     axes: tuple[ShapeAxis, ...] = ()
     trials: tuple[ShapeTrial, ...] = ()
     advice: tuple[ShapeAdvice, ...] = ()
     case: str | None = None
-    """The named case that provided the varied inputs."""
+    """The named case with the inputs that were varied."""
     cut: tuple[str, ...] = ()
-    """What was left out, and why; the study is whole if this is empty."""
+    """What was left out, and why; the study is complete if this is empty."""
 
 
 @dataclass(frozen=True)
 class Fallback:
-    """An operator for which Inductor has no code of its own: it calls the eager kernel."""
+    """An operator without code in Inductor: it calls the eager kernel."""
 
     operator: str
     count: int
@@ -327,19 +330,19 @@ class Fallback:
 
 @dataclass(frozen=True)
 class CudaGraphSkip:
-    """Why Inductor keeps a graph, or an operation, out of CUDA graphs."""
+    """Why Inductor excludes a graph, or an operation, from CUDA graphs."""
 
     reason: str
     count: int = 1
     path: str | None = None
-    """The user's line behind it, if one is named."""
+    """The user's line that causes it, if known."""
     line: int | None = None
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The tensor of a comparison that differs most, and how far it is from what a wider dtype gives. Each figure is a
-    root mean square over that of the tensor."""
+    """The tensor with the largest difference in a comparison, and its error relative to a wider dtype. Each figure
+    is a root mean square relative to that of the tensor."""
 
     name: str
     """`output 0`, `gradient of parameter head.weight`."""
@@ -349,11 +352,11 @@ class Compared:
     reference: str = ""
     """The wider dtype; empty if the model could not be run in one."""
     eager_error: float | None = None
-    """From the result of eager code in `reference`; without one, how far inputs and weights moved by one rounding move
-    eager code."""
+    """Error of eager code relative to `reference`; without one, how far inputs and weights moved by one rounding
+    move eager code."""
     compiled_error: float | None = None
     remaining: float | None = None
-    """Between compiled and eager code in `reference`: rounding becomes smaller there, a mistake does not."""
+    """Difference of compiled and eager code in `reference`: rounding becomes smaller there, a bug does not."""
     why: str = ""
     """Why there is no reference."""
     case: str | None = None
@@ -361,33 +364,33 @@ class Compared:
 
 @dataclass(frozen=True)
 class Backend:
-    """The result of Inductor for one case of a target in one mode of torch.compile (in training, with the backward)."""
+    """The result of Inductor for one case of a target in one mode of torch.compile (training: backward included)."""
 
     mode: str
     """`default` or `reduce-overhead`."""
     case: str | None = None
     cold_seconds: float | None = None
-    """How much longer the first compiled call took than a later one, with an empty cache, without one-time costs of the
-    toolchain. `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
+    """First compiled call beyond a later one, with an empty cache; one-time costs of the toolchain are not included.
+    `reduce-overhead` runs after `default` and finds the binaries of its kernels."""
     warm_seconds: float | None = None
     """The same in the same process, if only the files of the cache were kept."""
     cache_hits: int | None = None
-    """Of the FX graph cache, in the warm compilation."""
+    """Hits of the FX graph cache, in the warm compilation."""
     cache_misses: int | None = None
     kernels: int = 0
     extern_calls: int = 0
-    """Calls of kernels that Inductor did not write: matrix products, convolutions, fallbacks."""
+    """Calls of kernels that Inductor did not generate: matrix products, convolutions, fallbacks."""
     fallbacks: tuple[Fallback, ...] = ()
     difference: float | None = None
-    """From eager, of the tensor that differs most: the root mean square over that of the tensor; None if nothing was
-    compared."""
+    """Difference from eager of the tensor that differs most: the root mean square relative to that of the tensor;
+    None if nothing was compared."""
     tolerance: float | None = None
-    """Of reports of older versions: the largest difference that was allowed."""
+    """In reports of older versions: the largest allowed difference."""
     cudagraphs: int | None = None
-    """CUDA graphs recorded; None if none were asked for."""
+    """CUDA graphs recorded; None if none were requested."""
     cudagraph_skips: tuple[CudaGraphSkip, ...] = ()
     error: str = ""
-    """Why this mode failed, in one line; the stage fails for `default` alone."""
+    """Why this mode failed, in one line; the stage fails only for `default`."""
 
 
 @dataclass(frozen=True)
@@ -401,7 +404,7 @@ class OpCheck:
 
 @dataclass(frozen=True)
 class ObservedArgument:
-    """A tensor that an operator was given, by the name of the parameter."""
+    """A tensor argument of an operator, by the name of the parameter."""
 
     name: str
     sizes: tuple[int, ...]
@@ -409,7 +412,7 @@ class ObservedArgument:
 
 @dataclass(frozen=True)
 class ObservedNumber:
-    """An integer that an operator was given, or has by default, by the name of the parameter."""
+    """An integer argument of an operator, given or by default, by the name of the parameter."""
 
     name: str
     value: int
@@ -417,18 +420,18 @@ class ObservedNumber:
 
 @dataclass(frozen=True)
 class ObservedResult:
-    """A tensor that an operator gave back, by the tensors that it was given."""
+    """A tensor that an operator returned, described by its tensor arguments."""
 
     sizes: tuple[int, ...]
     like: str | None = None
-    """The argument that has its sizes and is on its device; None if none is."""
+    """The argument with its sizes and device; None if there is none."""
     dtype: str | None = None
-    """`int64`, if the type is not that of `like`, or of the first argument if `like` is None."""
+    """`int64`, if the type differs from that of `like`, or of the first argument if `like` is None."""
     other_strides: bool = False
-    """Whether its strides are not those of `like`."""
+    """Its strides differ from those of `like`."""
 
     def empty(self, torch: str = "torch") -> str:
-        """The code of an empty tensor like it; `torch` is the name that the code has for it. For `like` alone."""
+        """Return the code of an empty tensor like it; `torch` is the code's name for torch. Only if `like` is set."""
         dtype = f", dtype={torch}.{self.dtype}" if self.dtype else ""
         strides = f", memory_format={torch}.contiguous_format" if self.other_strides else ""
         return f"{torch}.empty_like({self.like}{dtype}{strides})"
@@ -436,21 +439,21 @@ class ObservedResult:
 
 @dataclass(frozen=True)
 class ObservedCall:
-    """A call of an operator, and the tensors that it returned."""
+    """A call of an operator, with the tensors that it returned."""
 
     signature: str
-    """The parameters as a function of the operator's schema has them: `x, k=1`."""
+    """The parameters as in a function for the operator's schema: `x, k=1`."""
     arguments: tuple[ObservedArgument, ...]
     results: tuple[ObservedResult, ...]
     """Empty if it gave None."""
     several: bool = False
-    """Whether they came in a tuple or list."""
+    """The results were in a tuple or list."""
     numbers: tuple[ObservedNumber, ...] = ()
 
 
 @dataclass(frozen=True)
 class CustomOp:
-    """An operator or a function that is implemented neither in Python nor by torch, at the place that calls it."""
+    """An operator, or a function, implemented neither in Python nor in torch, at the place that calls it."""
 
     name: str
     """`mylib::gate`, `my_extension.gate`, `libm.abs`."""
@@ -462,17 +465,18 @@ class CustomOp:
     lacks: tuple[str, ...] = ()
     """What torch.compile needs and is missing: `fake kernel`, `autograd formula`, `registration`."""
     schema: str = ""
-    """As it is registered, or as the observed call suggests."""
+    """The registered schema, or the one that the observed call suggests."""
     skeleton: str = ""
-    """Code that registers what is missing; empty if nothing is."""
+    """Code that would register what is missing; empty if nothing is."""
     checks: tuple[OpCheck, ...] = ()
     in_graph: bool = False
-    """Whether a compiled graph called it."""
+    """A compiled graph called it."""
     around: str | None = None
-    """The autograd.Function that calls it, if one does."""
+    """The autograd.Function that calls it, if there is one."""
     case: str | None = None
     observed: ObservedCall | None = None
-    """The call that `skeleton` was written from; of an operator that gave tensors or None, without a fake kernel."""
+    """The call from which `skeleton` was derived, for an operator without a fake kernel that returned tensors or
+    None."""
 
 
 @dataclass(frozen=True)
@@ -485,7 +489,7 @@ class LineSet:
 
 @dataclass(frozen=True)
 class TrainingPart:
-    """One part of a training step, observed by itself."""
+    """One part of a training step, observed alone."""
 
     phase: TrainingPhase
     state: StageState
@@ -495,35 +499,36 @@ class TrainingPart:
 
 @dataclass(frozen=True)
 class Training:
-    """What a run in training mode showed beyond its forward.
+    """Results of a run in training mode beyond its forward.
 
     Gradients and buffers are part of the stage `parity`. Of the rest, only `failed` counts for the verdict.
     """
 
     loss: str | None = None
-    """Where it came from (`output.loss`), or `synthesised: ...`; None if there was nothing to train."""
+    """The source of the loss (`output.loss`), or `synthesised: ...`; None if there was nothing to train."""
     parts: tuple[TrainingPart, ...] = ()
-    """`forward` and `backward` are what AOTAutograd makes of the captured graphs."""
+    """`forward` and `backward` are AOTAutograd's results for the captured graphs."""
     graphs: tuple[Graph, ...] = ()
-    """AOTAutograd's, with ATen operations: `forward`, `backward`, or `inference` if nothing requires grad."""
+    """AOTAutograd's graphs, with ATen operations: `forward`, `backward`, or `inference` if nothing requires grad."""
     backward: Coverage | None = None
-    """ATen dispatches of a warm backward from what the loss is made of to the leaves: in compiled graphs over all."""
+    """ATen dispatches of a warm backward from the inputs of the loss to the leaves, in compiled graphs and in total."""
     gradients: int = 0
-    """Compared, eager against compiled."""
+    """Number of gradients compared, eager with compiled."""
     buffers: int = 0
     differences: tuple[str, ...] = ()
-    """The first few that were found, each named by parameter, input or buffer."""
+    """The first few differences, each named by parameter, input or buffer."""
     aot_sites: tuple[BreakSite, ...] = ()
-    """Breaks that only AOTAutograd provokes: it cannot trace what Dynamo had captured there."""
+    """Breaks that only AOTAutograd causes: it cannot trace what Dynamo had captured there."""
     optimizer_sites: tuple[BreakSite, ...] = ()
-    """Breaks of the optimiser's step compiled alone."""
+    """Breaks of the optimizer's step compiled alone."""
     optimizer_recompiles: tuple[Recompile, ...] = ()
     step_sites: tuple[BreakSite, ...] = ()
-    """Breaks of a whole step compiled as one function, those of the model itself left out."""
+    """Breaks of a whole step compiled as one function, without those of the model itself."""
 
     @property
     def failed(self) -> tuple[TrainingPart, ...]:
-        """What fails of the model compiled by AOTAutograd, as every compiler trains it: its forward or its backward."""
+        """Return the failed parts of the model compiled by AOTAutograd, as every compiler trains it: its forward or
+        its backward."""
         return tuple(
             part for part in self.parts if part.state == "fail" and part.phase in ("forward", "backward")
         )
@@ -531,26 +536,26 @@ class Training:
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to apply `torch.compile` to a model, and the measurements of exactly that code.
+    """One way to apply `torch.compile` to a model, and the measurements with exactly that code.
 
     In a fresh copy of the model, over all cases, with the same inputs and seeds as every other call.
     """
 
     name: PlacementName
     code: str
-    """Can be executed with `model` and `torch` bound; what is called then is `model`."""
+    """Can be executed with `model` and `torch` bound; the resulting `model` is called."""
     share: float | None
-    """Operations inside graphs over all, of a warm call; None if it raised."""
+    """Share of operations inside graphs, in a warm call; None if it raised."""
     graphs: int | None
-    """Compiled for the first call of each case."""
+    """Number compiled for the first call of each case."""
     recompiles: int | None
-    """Functions compiled again in the first call: other instances of a class, other sizes."""
+    """Functions recompiled in the first call: other instances of a class, other sizes."""
     parity: bool | None
-    """Whether outputs (in training gradients and buffers too) are those of eager; None if nothing could be compared."""
+    """Outputs (in training also gradients and buffers) equal those of eager; None if nothing could be compared."""
     reason: str
-    """Why it is out, or a remark on it; empty if there is none."""
+    """Why it is excluded, or a remark; may be empty."""
     sound: bool = True
-    """Whether it neither raised nor differed nor recompiled on an identical call."""
+    """It neither raised nor differed nor recompiled on an identical call."""
     time_share: float | None = None
     """The same share by the time of the operations, the median of several calls."""
     break_sites: int | None = None
@@ -559,58 +564,58 @@ class Placement:
     steady_seconds: float | None = None
     """A warm call with `backend`, the median of several."""
     backend: str | None = None
-    """With which the seconds were measured: `eager`, or `inductor` if it was asked for."""
+    """The backend of the measured times: `eager`, or `inductor` if requested."""
     state_dict_changes: tuple[str, ...] = ()
-    """Keys of `state_dict()` that the code changes, as `old -> new`."""
+    """Keys of `state_dict()` that the code renames, as `old -> new`."""
     in_turn_seconds: float | None = None
-    """A warm call (in training a training step) with Inductor, timed in turn with other placements: the median of several
-    rounds, over cases as frequent as their weights say. None if that was not measured."""
+    """A warm call (in training a training step) with Inductor, timed alternately with other placements: the median
+    of several rounds, over cases by weight. None if not measured."""
 
 
 @dataclass(frozen=True)
 class RegionTrial:
-    """A part of the model, compiled alone on the inputs it got in a real forward, with the very code that is printed."""
+    """A part of the model, compiled alone on its inputs in a real forward, with exactly the code that is printed."""
 
     name: str
-    """As a Region's; of a function `Class.method` or its own name."""
+    """The name as of a Region; for a function `Class.method` or its own name."""
     modules: tuple[str, ...]
     """Dotted names of the instances; empty for a function."""
     state: RegionState
     reason: str
-    """`proved`: how; `refuted`: what Dynamo said; `predicted`: why it was not tried."""
+    """`proved`: how; `refuted`: Dynamo's message; `predicted`: why it was not tried."""
     code: str
     kind: Literal["modules", "function"] = "modules"
     ops_share: float | None = None
-    """Of the operations of the whole call: those that were in graphs with this code alone."""
+    """Share of the operations of the whole call that were in graphs with this code alone."""
     time_share: float | None = None
     parameter_share: float | None = None
-    """Of the model's parameters, by their number."""
+    """Share of the model's parameters, by their number."""
     compilations: int | None = None
-    """For all instances together; one is enough if nothing differs."""
+    """Number for all instances together; one is enough if nothing differs."""
     guards: tuple[str, ...] = ()
-    """The guards that made instances compile again."""
+    """The guards that made instances recompile."""
     cure: str = ""
-    """A line that was tried and makes one compilation serve more instances."""
+    """A line that was tried and lets one compilation serve more instances."""
     site: BreakSite | None = None
     """The break that refuted it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parts to compile: what was pasted, run and measured on this target."""
+    """Which parts to compile: code that was executed and measured on this target."""
 
     recommended: PlanChoice
     code: str
-    """The code of the recommended placement; empty if nothing helped."""
+    """Code of the recommended placement; empty if nothing helped."""
     share: float | None
     reason: str
     """Why this one."""
     alternatives: tuple[Placement, ...]
-    """Every placement that was tried, the recommended one among them."""
+    """Every placement that was tried, including the recommended one."""
     rollback: str = ""
-    """Lines that return to eager code. They were tried."""
+    """Lines that restore eager, tried."""
     production: str = ""
-    """Lines that log breaks, recompilations and compile times, and prevent recompilations once warm. They were tried."""
+    """Lines that log breaks, recompilations and compile times, and refuse to recompile once warm; tried."""
     time_share: float | None = None
     graphs: int | None = None
     recompiles: int | None = None
@@ -621,32 +626,32 @@ class Plan:
     """The result of saving and loading between eager and the recommended code, in one line; empty if it was not
     tried."""
     smallest: Placement | None = None
-    """With the fewest operations that hold 80 % of the time."""
+    """The one with the fewest operations that hold 80 % of the time."""
     quickest: Placement | None = None
     """The quickest to compile within 0.05 of the best share of time."""
     regions: tuple[RegionTrial, ...] = ()
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
     chosen_by: str = ""
-    """How the recommended placement was chosen among those that capture as much: `by measured steady time: ...`, `by
-    simplicity: ...`, or `by what it captures` if there is no other."""
+    """How the recommended placement was chosen among those that capture equally well: `by measured steady time:
+    ...`, `by simplicity: ...`, or `by what it captures` if there is no other."""
 
 
 @dataclass(frozen=True)
 class CompileTime:
-    """The time of compiling one function, over all its compilations in a trace."""
+    """The time to compile one function, over all its compilations in a trace."""
 
     path: str
     line: int
     """Its first line."""
     symbol: str
     compiled: int
-    """The number of compilations in all processes, including those without a result."""
+    """Number of compilations, in all processes together, including failed ones."""
     seconds: float
-    """Of all of them together, backward included."""
+    """Time of all of them together, backward included."""
     phases: tuple[tuple[str, float], ...] = ()
-    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `kernels` (waiting for their compilers, and
-    autotuning), `cudagraphs` if any were recorded; each without the ones it contains."""
+    """Seconds of the phases that torch names: `dynamo`, `aot_autograd`, `inductor`, `kernels` (waiting for their
+    compilers, and autotuning), `cudagraphs` if any were recorded; each without nested ones."""
 
 
 @dataclass(frozen=True)
@@ -656,18 +661,18 @@ class TracedProcess:
     file: str
     """Its name, without the folder."""
     rank: int | None
-    """None if the trace names none: then it was one of no group."""
+    """None if the trace has none: it was in no process group."""
     compilations: int
-    """Of this target's code."""
+    """Number of compilations of this target's code."""
     seconds: float
-    """Of compiling it."""
+    """Time to compile it."""
     lacks: str = ""
-    """What is wrong with the file: cut short, lines that are none of a trace; empty if nothing is."""
+    """Problems of the file: truncated, lines that are not of a trace; empty if there are none."""
 
 
 @dataclass(frozen=True)
 class RecompileAdvice:
-    """What might stop recompilations of a function of a job, according to the guards that failed."""
+    """A way to keep a function of a job from being recompiled, by the guards that failed."""
 
     path: str
     line: int
@@ -676,23 +681,22 @@ class RecompileAdvice:
     text: str
     """What differs from call to call, and what to do."""
     code: str | None = None
-    """The line to write, if one follows."""
+    """The line to write, if there is one."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The contents of torch's structured trace of a job, for an observation that was made from a trace instead of a
-    run."""
+    """The content of torch's structured trace of a job, if an observation was made from one, in place of a run."""
 
     processes: tuple[TracedProcess, ...]
     seconds: float
-    """Of compiling, in all processes together."""
+    """Compile time, in all processes together."""
     phases: tuple[tuple[str, float], ...] = ()
     compile_times: tuple[CompileTime, ...] = ()
     """By function, the longest first."""
     lacks: tuple[str, ...] = ()
     """What a run shows and this trace does not, each in a few words."""
     mode_known: bool = True
-    """Whether a graph shows if gradients were computed; if not, the sources are read in the observation's `mode`."""
+    """A graph shows if gradients were computed; if not, the sources are read in the observation's `mode`."""
     advice: tuple[RecompileAdvice, ...] = ()
-    """What might stop recompilations with a repeated cause. None of it was run."""
+    """Ways to stop recompilations with one repeated cause. None of it was run."""

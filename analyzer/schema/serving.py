@@ -1,4 +1,4 @@
-"""What a serving engine's compile pipeline does with a report's findings, read from its sources."""
+"""The effect of a serving engine's own compile pipeline on a report's findings, according to its sources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tcready.schema.frame import Frame
 from tcready.schema.words import Engine
 
 ServedState = Literal["handled", "hit", "not_read", "not_compiled"]
-"""`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it stands in what the pipeline
-compiles; `not_read`: whether a class on the way to it is compiled is decided as it runs; `not_compiled`: nothing on the
-way to it is compiled there."""
+"""`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it is in code that the
+pipeline compiles; `not_read`: whether a class on the path to it is compiled is decided at run time; `not_compiled`:
+nothing on the path to it is compiled there."""
 ServedReason = Literal[
     "custom_operator",
     "splitting_operator",
@@ -26,36 +26,35 @@ ServedReason = Literal[
     "not_enabled",
     "decoration_unread",
 ]
-"""Why: it stands in the code of a registered operator, or of one at which graphs are split; it calls an operator that is
-registered there with an implementation for fake tensors, or one at which graphs are split; it stands in a forward of a
-custom operator's class that is not compiled by default; it makes a constant of a size that is marked as dynamic; guards
-are dropped, so that nothing is compiled again and what the first call found holds for all; no break is allowed; it is as
-under any torch.compile; no class on the way is decorated; the one that is, is not compiled; how one is decorated was
-not read."""
+"""Reason: it is in the code of a registered operator, or of one at which graphs are split; it calls an operator that
+is registered there with an implementation for fake tensors, or one at which graphs are split; it is in a forward of
+a custom operator's class that is not compiled by default; it makes a constant of a size that is marked as dynamic;
+guards are dropped, so that nothing recompiles and what the first call found applies to all; no break is allowed; it
+is as with any torch.compile; no class on the path is decorated; the decorated one is not compiled; its decoration
+was not read."""
 
 
 @dataclass(frozen=True)
 class ServedClass:
-    """A class that the engine compiles, because it or a base class has a decorator."""
+    """A class that the engine compiles because of a decorator on it, or on a class above it."""
 
     name: str
     path: str
     line: int
     dynamic: tuple[tuple[str, str], ...] = ()
-    """Arguments of its forward with dimensions that are marked as dynamic, and these dimensions as written in the
-    source."""
+    """Arguments of its forward with dimensions that are marked as dynamic, and these dimensions as source text."""
     enable_if: str = ""
-    """The condition under which it is compiled, as it is written; empty if it always is."""
+    """The condition under which it is compiled, as source text; empty if it always is."""
     ignored: bool = False
-    """Whether another decorator reverses it."""
+    """Another decorator undoes it."""
     inherits: str = ""
     """The class above it that has the decorator; empty if it has its own."""
     bases: tuple[str, ...] = ()
-    """The classes above it, as far as the files that were read have them."""
+    """The classes above it, as far as they are in the files that were read."""
     dynamic_unread: str = ""
-    """The source text that gives the dynamic dimensions, if it could not be evaluated."""
+    """The expression for the dynamic dimensions, as source text, if it was not read."""
     unread: str = ""
-    """The source text that decides whether it is compiled, if it could not be evaluated."""
+    """The expression that decides whether it is compiled, as source text, if it was not read."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +64,17 @@ class ServedOperator:
     name: str
     """`vllm::unified_attention`."""
     code: Frame | None
-    """The function behind it, by its first line; None if the registration does not name one that is found."""
+    """The first line of the function behind it; None if the registration does not name one that is found."""
     end_line: int | None
     fake: bool
-    """Whether an implementation for fake tensors is given with it: without one it cannot be traced past."""
+    """It has an implementation for fake tensors: without one, it cannot be traced."""
     splits: bool
-    """Whether graphs are split at it."""
+    """Graphs are split at it."""
 
 
 @dataclass(frozen=True)
 class ServedFinding:
-    """What the pipeline does about one finding."""
+    """The effect of the pipeline on one finding."""
 
     fingerprint: str
     state: ServedState
@@ -86,26 +85,26 @@ class ServedFinding:
 
 @dataclass(frozen=True)
 class Serving:
-    """What a serving engine's pipeline does with a report's findings. Its sources were read, and nothing was run."""
+    """The effect of a serving engine's pipeline on a report's findings; its sources were read, nothing was run."""
 
     engine: Engine
     version: str | None
-    """As its metadata says; None if that is not known."""
+    """From its metadata; None if unknown."""
     installed: bool
-    """Whether its sources were found; else nothing of it was read, and there is nothing more here."""
+    """Its sources were found; otherwise nothing was read, and the other fields are empty."""
     whole_graph: bool | None = None
-    """Whether it compiles with `fullgraph=True`; None if the call was not found."""
+    """It compiles with `fullgraph=True`; None if the call was not found."""
     drops_guards: bool = False
     splitting: tuple[str, ...] = ()
     """Operators at which its graphs are split."""
     classes: tuple[ServedClass, ...] = ()
-    """Decorated classes that this report's findings and targets meet."""
+    """Decorated classes on paths to this report's findings and targets."""
     decorated: int = 0
-    """How many classes are decorated in all."""
+    """Number of all decorated classes."""
     operators: tuple[ServedOperator, ...] = ()
-    """Those at which graphs are split, those without a fake implementation, and those that findings meet."""
+    """Those at which graphs are split, those without a fake implementation, and those of findings."""
     registered: int = 0
-    """How many operators are registered in all."""
+    """Number of all registered operators."""
     unread: tuple[str, ...] = ()
     """Files that could not be parsed, and settings that were not found, in a few words each."""
     findings: tuple[ServedFinding, ...] = ()

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FindingTarget:
-    """What the run of one target showed of a finding."""
+    """The result of the run of one target for a finding."""
 
     target: str
     case: str | None
-    """The named case in which it was confirmed; None if the inputs name none."""
+    """The named case in which it was confirmed; None if the inputs have no named cases."""
     status: Status
     mode: Mode | None = None
     """The mode of the run, if the target was run in several."""
 
 
 _SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "static: ", "dynamo": "Dynamo: "})
-"""How a line of evidence begins in JSON."""
+"""Prefixes of a line of evidence in JSON."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One line that says why a finding is reported, and who says so: the static pass, or a run under Dynamo.
+    """One line on why a finding is reported, and its source: the static pass, or a run under Dynamo.
 
-    In JSON it is the line behind the speaker's name: `static: ...`, `Dynamo: ...`.
+    In JSON it is the line after the source's name: `static: ...`, `Dynamo: ...`.
     """
 
     speaker: Speaker
@@ -56,7 +56,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the source alone said of a finding that a run then changed."""
+    """A finding according to the source alone, before a run changed it."""
 
     level: Level
     confidence: Confidence
@@ -65,14 +65,14 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Finding:
-    """One hazard at one place. `path` is spelled as `display_path` spells it."""
+    """One hazard at one place. `path` is formatted by `display_path`."""
 
     rule: str | None
-    """`TCR101`; None if a run showed it and no rule covers it."""
+    """`TCR101`; None if a run showed something without a rule."""
     name: str
-    """The rule's name, or the kind of what the run showed."""
+    """The rule's name, or the kind of the result of the run."""
     effect: Effect
-    """What Dynamo does, according to the finding."""
+    """The claimed behavior of Dynamo."""
     level: Level
     confidence: Confidence
     message: str
@@ -84,82 +84,81 @@ class Finding:
     end_column: int
     """One past the last; the span is one expression or the header of one statement."""
     symbol: str
-    """The function that contains it: `Model.forward`."""
+    """The function around it: `Model.forward`."""
     origin: Origin
-    """Whose code it is: the user's, or an installed package's."""
+    """The user's code, or an installed package."""
     status: Status
     gb_ids: tuple[str, ...]
-    """Ids of PyTorch's graph break registry: of the breaks that were seen, else of those that the rule predicts."""
+    """IDs of PyTorch's graph break registry: of the breaks that were seen, else of those that the rule predicts."""
     targets: tuple[FindingTarget, ...]
     """The status in each target, and in each named case of it."""
     fingerprint: str
-    """The same for the same rule, file, function and code, on whatever line."""
+    """The same for the same rule, file, function and code, on any line."""
     fix: Fix | None = None
     cost: Mapping[str, float] | None = None
-    """The `operations` that the break forced to run outside of graphs, and their `seconds`, in one warm call of each
-    case."""
+    """`operations` that it causes outside of graphs, and their `seconds`, in one warm call of each case."""
     evidence: tuple[Evidence, ...] = ()
-    """The reasons of the static pass, and what the run showed: one line each, static first."""
+    """Reasons of the static pass, in plain words, and results of runs: one line each, static first."""
     reached_by: tuple[str, ...] = ()
-    """Symbols from the compiled entry down to the function that contains the finding."""
+    """Symbols from the compiled entry to the function around it."""
     break_effect: BreakEffect | None = field(default=None, metadata={"json": "shape"})
-    """What the break does to the functions around it; None if the finding is not a break."""
+    """The effect of the break on the functions around it; None if it is not a break."""
     dtypes: tuple[str, ...] = ()
-    """The dtypes of the model in which the line is reached, if it is not reached otherwise: `float16`. Empty if the
-    dtype does not decide that."""
+    """It is reached only if the model computes in one of these types: `float16`; empty if its type does not decide
+    that."""
     modes: tuple[Mode, ...] = ()
-    """The modes in which the static pass finds it, if it was asked about both; empty if about one."""
+    """The modes in which the static pass finds it, if both were requested; empty for one."""
     also: tuple[str, ...] = ()
-    """Fingerprints of other findings of the same kind on this line, which this finding represents."""
+    """Fingerprints of other findings of the same kind on this line, which this one represents."""
     also_until: int | None = None
     """The last line of their spans; None if it represents only itself."""
     prediction: Prediction | None = None
-    """The prediction before runs were compared with it; None if they did not change level, confidence and ids."""
+    """The finding before it was compared with runs; None if they left level, confidence and IDs unchanged."""
     cell: CellPlace | None = None
-    """The place of `line` in a notebook. `line` counts the lines of all code cells in order."""
+    """In a notebook, the location of `line`: lines count through all code cells."""
     advice: str | None = None
-    """For a finding that only a run showed: the `code` of its text in the report's `advice`, which is the id of its
-    type (`GB0007`), or the finding's name if it has no type (`recompile`). Or the code of a rule in `rules`. None if a
-    rule predicts it, or the type is unknown."""
+    """For a finding that only a run showed: the code, among the report's `advice`, of the text on why and what to
+    do: the type's ID (`GB0007`), or the finding's name if it has no type (`recompile`); or a rule's code, which is
+    among its `rules`; None if a rule explains it, or the type is unknown."""
 
 
 @dataclass(frozen=True)
 class StaticModule:
-    """A node of the module hierarchy as the source shows it; `*` are the members of a list."""
+    """A node of the module hierarchy according to the source; `*` represents the members of a list."""
 
     name: str
     type: str
     path: str | None
     line: int | None
-    """The line of its forward; None for a module of torch, or one that was not found."""
+    """Location of the code of its forward; None for a module of torch or one not found."""
     breaks: tuple[str, ...]
-    """Fingerprints of the findings that break the graph in code that this module itself runs."""
+    """Fingerprints of the breaking findings in the code that this module itself runs."""
     unknown: tuple[str, ...] = ()
-    """Members that it calls and that an unresolved helper created, as written: `self.backbone`."""
+    """Members that it calls and that a helper created which could not be resolved, as source text: `self.backbone`."""
     sure: bool = True
-    """Whether every model of the class has a module of this name, whatever its configuration says."""
+    """Every model of the class has a module of this name, whatever its configuration."""
 
 
 @dataclass(frozen=True)
 class StaticTarget:
-    """What the source says of one target."""
+    """Results from the source for one target."""
 
     target: str
     modules: tuple[StaticModule, ...]
     modes: tuple[Mode, ...] = ("infer",)
-    """What it was read in; over several, `breaks` are those of any."""
+    """Modes in which it was read; for several, `breaks` are those of any."""
     dtype: str = ""
-    """The type that the model was read as cast to: `float16`; empty if it was not cast."""
+    """The type that the model was read as cast to: `float16`; empty without a cast."""
     is_read: bool = True
-    """Whether its source was found."""
+    """Its source was found."""
 
 
 @dataclass(frozen=True)
 class RuleText:
-    """The text about a rule, or about a type of break that no rule predicts."""
+    """The text of a rule, or of a type of break that no rule predicts."""
 
     code: str
-    """Of a type of break its id: `GB0007`."""
+    """For a type of break its ID: `GB0007`."""
     name: str
     summary: str
     why: str
@@ -178,12 +177,12 @@ class SourceText:
 
     path: str
     sha256: str
-    """Of the file's bytes."""
+    """SHA-256 of the file's bytes."""
     text: str
-    """In an HTML page, lines of installed files that are not near a finding are empty. For a notebook, its code cells
-    in order."""
+    """In an HTML page, lines of installed files that are not near a finding are empty; for a notebook, its code
+    cells one after the other."""
     cells: tuple[Cell, ...] = ()
-    """The cells of a notebook, with the place of each line of `text`."""
+    """For a notebook: the location of each line of `text`."""
 
 
 @dataclass(frozen=True)
@@ -193,22 +192,22 @@ class Skipped:
     path: str
     """`path.py`; in a sweep also `path.py::Name`, if the file has no such name."""
     reason: str
-    """Why this file was not checked."""
+    """Why there are no results for this file."""
 
 
 @dataclass(frozen=True)
 class Noqa:
-    """One code that a `# noqa` names."""
+    """One code in a `# noqa` comment."""
 
     path: str
     line: int
     code: str
-    """As written, upper-case; it may be a prefix."""
+    """As in the source, upper-case; it may be a prefix."""
 
 
 @dataclass(frozen=True)
 class StaticResult:
-    """What the static half hands to merge."""
+    """The result of the static pass, for merging with runs."""
 
     findings: tuple[Finding, ...]
     targets: tuple[StaticTarget, ...]
@@ -217,6 +216,6 @@ class StaticResult:
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
     unused: tuple[Noqa, ...] = ()
-    """What hides nothing, as far as the source tells."""
+    """Codes that hide nothing, according to the source."""
     hidden: tuple[Finding, ...] = ()
-    """What a comment or the choice of rules hides: a run that shows one of these shows nothing new."""
+    """Findings that a comment or the selection of rules hides: a run that shows one of these shows nothing new."""

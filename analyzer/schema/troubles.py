@@ -1,4 +1,4 @@
-"""The causes for which a run was not captured whole, each once, for verdict, reports and counts."""
+"""What keeps a run from being captured whole, each cause once: the basis of verdict, reports and counts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Recompile, ShapeCall, SkippedFrame
 
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
-"""How Dynamo says, over its versions, that it compiled a frame too often."""
+"""Dynamo's messages, over its versions, about a frame that was compiled too often."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """A source line at which Dynamo broke, over all cases, with the frames that it skipped for that."""
+    """A source line at which Dynamo broke, over all cases, with the frames that it skipped because of it."""
 
     first: BreakSite
     hits: int
@@ -29,8 +29,8 @@ class Break:
 
 
 @dataclass(frozen=True)
-class Troubles:
-    """Break sites, skipped frames that no break site explains, and functions that compile again on every call."""
+class CaptureFailures:
+    """Break sites, skipped frames without a break site, and functions that recompile on every call."""
 
     breaks: tuple[Break, ...]
     """By place."""
@@ -38,12 +38,12 @@ class Troubles:
     """By place, each function once."""
     recompiling: tuple[Recompile, ...]
     benign: int
-    """Skipped frames that held no tensor work; they are no trouble."""
+    """Skipped frames without tensor work, which do no harm."""
     resized: tuple[BreakSite, ...] = ()
-    """Break sites that only calls with other sizes met, by place, each line once."""
+    """Break sites that only calls with other sizes reached, by place, each line once."""
 
     @classmethod
-    def of(cls, seen: Observation) -> Troubles:
+    def of(cls, seen: Observation) -> CaptureFailures:
         skipped = _by_place(frame for frame in seen.skipped_frames if not frame.benign)
         sites = logged_sites(seen)
         lines: dict[tuple[str, int], list[BreakSite]] = {}
@@ -76,12 +76,12 @@ class Troubles:
 
     @property
     def skipped_by_breaks(self) -> int:
-        """Functions that were skipped on account of a break."""
+        """Return functions that were skipped because of a break."""
         return len({(frame.path, frame.line) for item in self.breaks for frame in item.skipped})
 
     def words(self) -> list[str]:
-        """Each kind there is with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`. What
-        FSDP does on purpose is told apart: `1 break site (of FSDP's hooks)`."""
+        """Return the number of each kind: `2 break sites (skipping 1 frame)`, `1 other skipped frame`. Deliberate
+        breaks of FSDP are separate: `1 break site (of FSDP's hooks)`."""
         found = [self._breaks()] if self.breaks else []
         if self.frames:
             found.append(self._frames())
@@ -98,7 +98,7 @@ class Troubles:
         return found
 
     def summary(self) -> str:
-        """Break sites and skipped frames, be there any or not."""
+        """Return the numbers of break sites and skipped frames, even if zero."""
         none_left = self.skipped_by_breaks and not self.frames
         return self._breaks() if none_left else f"{self._breaks()}, {self._frames()}"
 
@@ -115,8 +115,8 @@ class Troubles:
 
 
 def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
-    """The break sites without those that repeat a skipped frame: one that Dynamo gave up without a word is recorded
-    twice, as a frame and as a site at its `def`."""
+    """Return the break sites without those that repeat a skipped frame: a frame that Dynamo gave up silently is
+    recorded twice, as a frame and as a site at its `def`."""
     skipped = {(frame.path, frame.line) for frame in seen.skipped_frames if not frame.benign}
     return tuple(
         site
@@ -126,7 +126,7 @@ def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
 
 
 def calls_by_size(seen: Observation) -> tuple[tuple[str, ShapeCall], ...]:
-    """Each call of the shape study under the default setting, and at what size or case it was made."""
+    """Return each call of the shape study with the default setting, and its size or case."""
     trials = seen.shapes.trials if seen.shapes is not None else ()
     return tuple(
         (trial.at(call), call) for trial in trials if trial.setting == "default" for call in trial.calls
@@ -145,18 +145,19 @@ FSDP = "torch/distributed/fsdp/"
 
 
 def is_fsdp_hook(site: BreakSite) -> bool:
-    """Whether Dynamo broke in FSDP's own hooks, below the user's line that calls a sharded module: they gather parameters
-    outside of graphs on purpose."""
+    """Return True if Dynamo broke in FSDP's own hooks, below the user's line that calls a sharded module: they
+    gather parameters outside of graphs on purpose."""
     return any(frame.path.startswith(FSDP) for frame in site.stack)
 
 
 def at_recompile_limit(frame: SkippedFrame) -> bool:
-    """Whether a frame was skipped for having been compiled too often."""
+    """Return True if a frame was skipped because it was compiled too often."""
     return _LIMIT.search(frame.reason) is not None
 
 
 def _causes(site: BreakSite, frame: SkippedFrame, sites: Iterable[BreakSite]) -> bool:
-    """Whether a frame is told beside this break: one whose own record says that it was given up there comes first."""
+    """Return the sort key of a frame for a break; frames with their own record that they were given up there come
+    first."""
     recorded = [other for other in sites if _gave_up(other, frame)]
     return explains(site, frame) and (not recorded or site in recorded)
 
@@ -166,7 +167,7 @@ def _gave_up(site: BreakSite, frame: SkippedFrame) -> bool:
 
 
 def explains(site: BreakSite, frame: SkippedFrame) -> bool:
-    """Whether a frame was skipped on account of a break: it was met in that frame, or in what the frame calls."""
+    """Return True if a frame was skipped because of a break: the break was in that frame, or in a callee."""
     if at_recompile_limit(frame):
         return False
     if _gave_up(site, frame):

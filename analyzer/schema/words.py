@@ -1,4 +1,4 @@
-"""The enumerations of the schema: effects, levels, stages and their states, in the order of comparisons."""
+"""The enumerated values: effects, levels, stages and their states, in the orders that code compares by."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Origin = Literal["own", "third_party"]
 Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runtime_only", "predicted"]
 Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
 Resolved = Literal["source", "library", "value"]
-"""What a call was resolved to: a function or class whose source is read, a name that is known without it, a method of a
-value that is known."""
+"""How a call was resolved: to a function or class with known source, a known name without source, or a method of a
+known value."""
 StageName = Literal[
     "parse",
     "import",
@@ -59,36 +59,36 @@ StageReason = Literal[
     "not_built",
     "error",
 ]
-"""Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
-compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
-backend lacks a compiler; `no_inputs`: nobody gives what the model is built or called with, and it could not be made up;
-`no_values`: it reads, compares or measures what tensors hold, which the device `meta` does not know; `not_built`: the
-model's constructor raises;
-`error`: anything else that was raised."""
+"""Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`:
+the compiled outputs differ from eager; `not_comparable`: eager differs from itself, or returns no tensor;
+`no_toolchain`: the backend lacks a compiler; `no_inputs`: arguments for building or calling the model are missing,
+and could not be generated; `no_values`: it reads, compares or measures the values of tensors, which the device
+`meta` does not have; `not_built`: the model's constructor raises; `error`: any other exception."""
 Engine = Literal["vllm"]
-"""A serving engine whose own compile pipeline is read."""
+"""A serving engine with a compile pipeline of its own that is read."""
 EAGER = "eager"
-"""The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
+"""The arm that the others are compared with: the unmodified code. Parts that it compiles itself stay compiled."""
 InputsSource = Literal["option", "project", "convention", "made_up", "object", "library"]
-"""What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), the caller
-in this process, or what a library says of a model that was named."""
+"""The source of the inputs: `--inputs`, a table of pyproject.toml, the file itself, generated, the caller in this
+process, or a library's description of a named model."""
 Speaker = Literal["static", "dynamo"]
-"""Who says a line of evidence."""
+"""The source of a line of evidence."""
 TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]
 Mode = Literal["infer", "train"]
 Parallelism = Literal["ddp", "fsdp", "tp"]
-"""How several processes share a model: copies of it in DistributedDataParallel, FSDP2 (`fully_shard`), a tensor-parallel
-plan (`parallelize_module`)."""
+"""How several processes share a model: copies of it in DistributedDataParallel, FSDP2 (`fully_shard`), a
+tensor-parallel plan (`parallelize_module`)."""
 ModeAsked = Literal["infer", "train", "both"]
 Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
 PlacementName = Literal["whole", "regions", "repeated_blocks", "nested", "disable"]
-"""Where `torch.compile` is put: on the whole model; on the parts proved to compile whole; on repeated blocks alone;
-on the whole model with its repeated blocks compiled once (`nested_compile_region`), or with the functions that break
-kept out (`torch.compiler.disable`)."""
+"""Where `torch.compile` is applied: to the whole model; to the parts proved to compile whole; to repeated blocks
+alone; to the whole model with its repeated blocks compiled once (`nested_compile_region`), or with the functions
+that break excluded (`torch.compiler.disable`)."""
 PlanChoice = Literal[PlacementName, "eager", "none"]
-"""`eager`: all that was tried raised, differed, recompiled or captured nothing; `none`: nothing could be tried."""
+"""`eager`: everything that was tried raised, differed, recompiled or captured nothing; `none`: nothing could be
+tried."""
 PLACEMENT_WORDS: Mapping[PlanChoice, str] = {
     "whole": "the whole model",
     "regions": "regions",
@@ -99,8 +99,8 @@ PLACEMENT_WORDS: Mapping[PlanChoice, str] = {
     "none": "no recommendation",
 }
 FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
-"""`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
-hides the finding."""
+"""`not_compared`: the later report does not show it: it did not read that file or run that target, read it
+differently, or hides the finding."""
 ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic", "dynamic_shapes", "pad"]
 """`dynamic_shapes`: `torch.compile(dynamic_shapes=...)`, from torch 2.14 on. `pad`: inputs that are padded to a multiple
 of 8 before each call."""
@@ -115,43 +115,43 @@ ShapeCure = Literal[
     "mend",
     "unknown",
 ]
-"""What to do: nothing, as nothing recompiles; leave the default; take a setting; `mend` the recompilation of identical
-calls first; `unknown`: no setting is sound."""
+"""What to do: nothing, because nothing recompiles; keep the default; use a setting; `mend`: first fix the
+recompilation of identical calls; `unknown`: no setting is sound."""
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
-"""In rising order of weight."""
+"""In rising order of severity."""
 RESOLVED: tuple[Resolved, ...] = get_args(Resolved)
 FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
-"""In rising order of what is lost: of several fates of one function the last of these is told."""
+"""In rising order of what is lost: of several fates of one function the last of these is shown."""
 STAGES: tuple[StageName, ...] = get_args(StageName)
-"""In the order in which a target climbs them."""
+"""In the order in which a target passes them."""
 OF_THE_MODEL: frozenset[StageReason] = frozenset({"compile_error", "mismatch"})
-"""Reasons for a failed stage that speak of the model; all others leave open whether it compiles."""
+"""Reasons for a failed stage that are about the model; all others leave open whether it compiles."""
 BREAKING: frozenset[Effect] = frozenset({"graph_break", "frame_skip", "compile_error"})
 """Effects that split or end a compiled region."""
 INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
-"""Ids of breaks that the author asked for: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
+"""IDs of breaks that the author requested: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
 
 
 class TcreadyError(Exception):
-    """What the user can mend: told in one line, exit 2, never a traceback."""
+    """An error that the user can fix: reported in one line, exit 2, never a traceback."""
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Several names as one of them is meant: `float16`, `float16 or bfloat16`."""
+    """Join several alternatives: `float16`, `float16 or bfloat16`."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a source as Python counts them: a form feed or U+2028 does not end one."""
+    """Return the lines of a source as Python counts them: a form feed or U+2028 does not end one."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """`text` with every character that is not seen, or that moves others, spelled as its Python escape.
+    """Return `text` with every invisible or reordering character replaced by its Python escape.
 
-    Those are controls, format characters (bidi overrides, zero-width), line and paragraph separators and
-    lone surrogates. The characters in `keep` stay as they are.
+    Those are controls, format characters (bidi overrides, zero-width), line and paragraph separators and lone
+    surrogates. The characters in `keep` are not replaced.
     """
     if text.isascii() and text.isprintable():
         return text

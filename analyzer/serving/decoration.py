@@ -1,8 +1,8 @@
-"""Find the classes that an engine's decorators compile, in any spelling, and inherited decorators.
+"""Find the classes that an engine's decorators compile, from sources: applied in any spelling, and inherited.
 
 `support_torch_compile` replaces `__init__` and `__call__` of a class, so that its children are compiled too;
-`ignore_torch_compile` sets an attribute that children inherit, and that a later `support_torch_compile` takes back. What
-is read of neither is said to be not read. Only files are parsed that name a decorator, or a class that is decorated.
+`ignore_torch_compile` sets an attribute that children inherit, and that a later `support_torch_compile` undoes. Uses of
+either that cannot be read are reported as such. Only files that name a decorator, or a decorated class, are parsed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tcready.static.source import Source
 DECORATOR, IGNORED = "support_torch_compile", "ignore_torch_compile"
 DIMENSIONS, CONDITION = "dynamic_arg_dims", "enable_if"
 TENSORS = ("Tensor", "IntermediateTensors")
-"""Types of arguments whose first dimension is taken for dynamic where nothing is said."""
+"""Types of arguments with a first dimension that is dynamic by default."""
 LOCAL = "<locals>."
-"""How the symbol of a class begins that stands in a function."""
+"""Prefix of the symbol of a class inside a function."""
 SPREAD = "**"
 """The key of options that are given as a mapping."""
 Options = Mapping[str, ast.expr]
@@ -40,7 +40,7 @@ Bound = tuple[ModuleInfo, Binding]
 
 @dataclass(frozen=True)
 class Text:
-    """A file: how it is shown, the name it is imported by, and what it holds."""
+    """A file: its display path, the name by which it is imported, and its content."""
 
     shown: str
     name: str
@@ -49,7 +49,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Decorated:
-    """The classes that are compiled, kept from it, or not readable, and what else of decorations is not read."""
+    """The classes that are compiled, excluded, or not readable, and other decorations that were not read."""
 
     classes: tuple[ServedClass, ...]
     unread: tuple[str, ...]
@@ -57,41 +57,41 @@ class Decorated:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What an expression does to the class that it is applied to."""
+    """The effect of an expression on the class that it is applied to."""
 
     kind: Literal["compiles", "ignores", "unread"]
     text: str
     options: tuple[tuple[str, ast.expr], ...] = ()
     home: ModuleInfo | None = None
-    """The module in which the options stand."""
+    """The module that contains the options."""
 
 
-def decorated(texts: Mapping[str, Text]) -> Decorated:
-    """What the decorators of these files, by their names, compile."""
+def find_decorated(texts: Mapping[str, Text]) -> Decorated:
+    """Return the classes that the named decorators compile in these files."""
     reader = _Reader(texts)
     reader.read()
     return Decorated(tuple(reader.served()), tuple(dict.fromkeys(reader.unread())))
 
 
 class _Reader:
-    """The modules that were parsed, and the names under which decorators and decorated classes are known."""
+    """The modules that were parsed, and the known names of decorators and decorated classes."""
 
     def __init__(self, texts: Mapping[str, Text]) -> None:
         self.texts = texts
         self.modules: dict[str, ModuleInfo | None] = {}
         self.infos: dict[ast.ClassDef, ClassInfo] = {}
         self.local: dict[tuple[str, str], list[ClassInfo]] = {}
-        """Classes that stand in functions, by their module and name."""
+        """Classes inside functions, by their module and name."""
         self.decorators = {DECORATOR, IGNORED}
         self.classes: set[str] = set()
         self.later: dict[ast.ClassDef, list[_Reading]] = {}
-        """What is applied to classes by a call that is no decoration."""
+        """Effects that are applied to classes by a call that is not a decoration."""
         self.applied: set[ast.AST] = set()
-        """The calls by which it is."""
+        """The calls that apply them."""
         self.busy: set[ast.AST] = set()
 
     def read(self) -> None:
-        """Parses what names a decorator or a class that it finds, until no file names another."""
+        """Parse files that name a known decorator or class, until no file adds another."""
         looked_for: set[str] = set()
         while new := (self.decorators | self.classes) - looked_for:
             for name, file in self.texts.items():
@@ -101,14 +101,14 @@ class _Reader:
             self._learn()
 
     def module(self, name: str) -> ModuleInfo | None:
-        """The module of that name, None if it is not among the files or does not parse."""
+        """Return the module of that name, None if it is not among the files or does not parse."""
         if name not in self.modules:
             self.modules[name] = None
             file = self.texts.get(name)
             if file is not None:
                 try:
                     tree = ast.parse(file.text)
-                    # By its ending a package is told, from which relative imports start.
+                    # Relative imports start from a package, which its file name shows.
                     path = Path(file.shown)
                     self.modules[name] = module = build_module(Source(path, file.text, tree, ""), name)
                     for info in _all_classes(module):
@@ -123,7 +123,7 @@ class _Reader:
         return [module for module in self.modules.values() if module is not None]
 
     def _learn(self) -> None:
-        """Adds the names under which decorators, and classes to which they were applied, are known elsewhere."""
+        """Add the names under which other modules know decorators, and classes to which they were applied."""
         self.later, self.applied = {}, set()
         for module in self._parsed():
             for local, bindings in module.bindings.items():
@@ -143,7 +143,7 @@ class _Reader:
     def _bound(
         self, module: ModuleInfo, name: str, seen: frozenset[tuple[str, str]] = frozenset()
     ) -> Iterator[Bound]:
-        """What a top-level name of a module is, through imports as far as the files are there."""
+        """Return what a top-level name of a module is bound to, through imports if the files exist."""
         if (module.name, name) in seen:
             return
         seen |= {(module.name, name)}
@@ -160,7 +160,7 @@ class _Reader:
                     yield from self._bound(home, name, seen)
 
     def _lookup(self, node: ast.expr, module: ModuleInfo) -> Iterator[Bound]:
-        """What a dotted name is."""
+        """Return what a dotted name is bound to."""
         parts = _dotted(node)
         for home, binding in self._bound(module, parts[0]) if parts else ():
             if len(parts) == 1:
@@ -178,7 +178,7 @@ class _Reader:
                     yield from self._bound(package, parts[-1])
 
     def _reading(self, node: ast.expr, module: ModuleInfo) -> _Reading | None:
-        """What an expression does to a class, None if it is none of the decorators."""
+        """Return the effect of an expression on a class, None if it is not one of the decorators."""
         if node in self.busy or not _mentions(node, self.decorators):
             return None
         self.busy.add(node)
@@ -222,13 +222,13 @@ class _Reader:
         return some[0] if len(some) == len(readings) == 1 else unread if some else None
 
     def _is_application(self, node: ast.Call, module: ModuleInfo) -> bool:
-        """Whether a call gives a class to a decorator: it is that class, and no decorator."""
+        """Return True if a call passes a class to a decorator: its result is that class, not a decorator."""
         return len(node.args) == 1 and any(
             isinstance(b, ClassInfo) for _, b in self._lookup(node.args[0], module)
         )
 
     def _apply(self, module: ModuleInfo) -> None:
-        """Notes the calls that give a class to a decorator; what a condition decides is not read."""
+        """Record the calls that pass a class to a decorator; conditional ones are not read."""
         straight = {
             each.value
             for each in module.source.tree.body
@@ -249,8 +249,8 @@ class _Reader:
     # Classes
 
     def _order(self, info: ClassInfo, every: bool = False) -> tuple[list[ClassInfo], str]:
-        """The classes above one, itself first, as far as these files have them; and a base that is not read. Unless
-        `every` is asked for, bases are passed by that name nothing decorated."""
+        """Return the classes above one, itself first, as far as these files contain them; and a base that is not
+        read. Unless `every` is set, bases with a name that nothing decorated has are skipped."""
         bases: dict[ClassInfo, list[ClassInfo | str]] = {}
         unread, pending = "", [info]
         while pending:
@@ -272,12 +272,12 @@ class _Reader:
         return linearise(info, bases)[0], unread
 
     def _own(self, info: ClassInfo) -> list[_Reading]:
-        """What is applied to a class, the last first."""
+        """Return what is applied to a class, the last first."""
         readings = [self._reading(each, info.module) for each in reversed(info.node.decorator_list)]
         return [*filter(None, readings), *self.later.get(info.node, ())][::-1]
 
     def _decoration(self, info: ClassInfo) -> tuple[_Reading, ClassInfo, bool] | None:
-        """What compiles a class, or is not read of it, the class that has that, and whether compiling is taken back."""
+        """Return what compiles a class, or was not read, the class that it is on, and whether compiling is undone."""
         order, unread_base = self._order(info)
         ignored: bool | None = None
         for cls in order:
@@ -289,7 +289,7 @@ class _Reader:
         return (_Reading("unread", unread_base), info, bool(ignored)) if unread_base else None
 
     def served(self) -> Iterator[ServedClass]:
-        """The classes that are compiled, kept from it, or of which that is not read."""
+        """Return the classes that are compiled, excluded, or not readable."""
         for info in list(self.infos.values()):
             found = self._decoration(info)
             if found is None:
@@ -313,7 +313,7 @@ class _Reader:
             )
 
     def unread(self) -> Iterator[str]:
-        """What is not read of decorations, in a few words each."""
+        """Return what was not read of decorations, in a few words each."""
         for each in self.served():
             place = f"{each.path}:{each.line} {each.name}"
             if each.unread and not each.inherits:
@@ -350,7 +350,7 @@ class _Reader:
     def _dimensions(
         self, reading: _Reading, home: ClassInfo, order: list[ClassInfo]
     ) -> tuple[tuple[tuple[str, str], ...], str]:
-        """Arguments with their dimensions that are dynamic, and what of these is not read. A child's arguments of other
+        """Return arguments with their dynamic dimensions, and those that were not read. A child's arguments of other
         names are not marked."""
         if reading.kind == "unread":
             return (), ""
@@ -370,7 +370,7 @@ class _Reader:
         return tuple(each for each in found if each[0] in names), ""
 
     def _items(self, node: ast.expr, module: ModuleInfo) -> tuple[tuple[str, str], ...] | None:
-        """The entries of a mapping that stands there as text; None if it does not."""
+        """Return the entries of a mapping display; None if it is not one."""
         if isinstance(node, ast.Dict):
             pairs = list(zip(node.keys, node.values, strict=True))
             if all(isinstance(key, ast.Constant) for key, _ in pairs):
@@ -390,7 +390,7 @@ class _Reader:
 
 
 def _all_classes(module: ModuleInfo) -> Iterator[ClassInfo]:
-    """Every class of a module, also those in functions."""
+    """Return every class of a module, including those in functions."""
     known: dict[ast.ClassDef, ClassInfo] = {}
     pending = [b for bindings in module.bindings.values() for b in bindings if isinstance(b, ClassInfo)]
     while pending:
@@ -403,7 +403,7 @@ def _all_classes(module: ModuleInfo) -> Iterator[ClassInfo]:
 
 
 def _names(binding: Binding, words: set[str]) -> bool:
-    """Whether what a name is bound to may be something of one of these names."""
+    """Return True if a name may be bound to something with one of these names."""
     if isinstance(binding, Import):
         return binding.name in words
     if isinstance(binding, FunctionInfo):
@@ -421,7 +421,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """`a.b.c` in parts; empty if it is no such name."""
+    """Return the parts of `a.b.c`; empty if it is not such a name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -446,7 +446,7 @@ def _arguments(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]
 
 
 def _inferred(forward: ast.FunctionDef | ast.AsyncFunctionDef | None) -> tuple[tuple[str, str], ...]:
-    """The first dimension of each argument that is annotated as a tensor, or as one or None."""
+    """Return the first dimension of each argument that is annotated as a tensor, or as an optional one."""
     arguments = _arguments(forward) if forward is not None else []
     return tuple((each.arg, "0") for each in arguments if each.annotation and _is_tensor(each.annotation))
 

@@ -1,4 +1,5 @@
-"""Decide what an engine's pipeline does with each finding: handled, hit, or not compiled."""
+"""Decide what an engine's pipeline does about each finding: handled there, reached there, or not compiled there at
+all."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ from tcready.target import Target
 
 ENGINE: Engine = "vllm"
 CONSTANT_SIZE = "TCR501"
-"""The rule of code that makes a constant of a size: of a size that is marked as dynamic, Dynamo refuses that."""
+"""The rule for code that makes a constant of a size: Dynamo refuses that for a size that is marked as dynamic."""
 FAKE = "TCR404"
-"""The rule that misses an implementation for fake tensors."""
+"""The rule for a missing implementation for fake tensors."""
 CALLS = ("forward", "__call__")
 """The methods through which an object is compiled."""
 CALLED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 LIBRARY, BACKEND = "transformers/", "/transformers"
-"""Models of transformers that the engine has no class for are compiled by a decorated class of its own, in a file of that
-name."""
+"""Models of transformers without a class in the engine are compiled by a decorated class of the engine, in a file of
+that name."""
 
 
 NOT_INSTALLED = (
@@ -40,17 +41,18 @@ NOT_INSTALLED = (
 
 
 def by_the_installed(report: Report, root: Path) -> Serving:
-    """What the engine that is installed, or stands below `root`, makes of a report. Its sources are read, as are those of
-    the user's that the report holds."""
+    """Return the effect of the engine that is installed, or is below `root`, on a report. Its sources are read, and
+    so are the user's sources in the report."""
     folder = engine_in(root)
     if folder is None:
-        return served(report, None)
+        return judge_report(report, None)
     own = {source.path: source.text for source in report.sources if not is_installed(source.path)}
-    return served(report, read_engine(folder, own, root))
+    return judge_report(report, read_engine(folder, own, root))
 
 
-def served(report: Report, pipeline: Pipeline | None) -> Serving:
-    """What the pipeline does about the findings of a report; None: the engine is not installed, and nothing was read."""
+def judge_report(report: Report, pipeline: Pipeline | None) -> Serving:
+    """Return the effect of the pipeline on the findings of a report; None: the engine is not installed, and nothing
+    was read."""
     if pipeline is None:
         return Serving(ENGINE, None, False)
     classes = _by_name(pipeline.classes, [Target.parse(target.target) for target in report.targets])
@@ -81,7 +83,7 @@ def served(report: Report, pipeline: Pipeline | None) -> Serving:
 
 
 def _by_name(classes: Sequence[ServedClass], targets: Sequence[Target]) -> dict[str, ServedClass]:
-    """The decorated classes by name; of several of one name that of a target's own file."""
+    """Return the decorated classes by name; of several with one name, that of a target's own file."""
     homes = [target.place if target.is_file else f"{target.place.replace('.', '/')}.py" for target in targets]
     found: dict[str, ServedClass] = {}
     for each in sorted(classes, key=lambda each: not any(each.path.endswith(home) for home in homes)):
@@ -122,7 +124,7 @@ def _judged(
 
 
 def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[ServedState, ServedReason]:
-    """Of what stands in code that is compiled."""
+    """Return the result for a finding in compiled code."""
     if finding.effect == "recompile":
         if finding.rule == CONSTANT_SIZE and (compiled.dynamic or compiled.dynamic_unread):
             return "hit", "sizes_marked"
@@ -135,7 +137,7 @@ def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[S
 def _operator(
     finding: Finding, chain: Sequence[str], operators: Iterable[ServedOperator]
 ) -> ServedOperator | None:
-    """The operator in whose code a finding stands, or by whose code it is reached."""
+    """Return the operator with code that contains the finding, or leads to it."""
     for each in operators:
         if each.code is None:
             continue
@@ -150,8 +152,8 @@ def _operator(
 def _called(
     finding: Finding, operators: Iterable[ServedOperator], lines: Mapping[str, Sequence[str]]
 ) -> ServedOperator | None:
-    """The registered operator whose implementation for fake tensors a finding misses: the source that was read need not
-    reach the registration."""
+    """Return the registered operator for which a finding reports a missing fake implementation: the registration may
+    be outside of the source that was read."""
     if finding.rule != FAKE:
         return None
     code = " ".join(lines.get(finding.path, ())[finding.line - 1 : finding.end_line])
@@ -162,8 +164,8 @@ def _called(
 def _compiled(
     finding: Finding, chain: Sequence[str], classes: Mapping[str, ServedClass], types: frozenset[str]
 ) -> ServedClass | None:
-    """The class that compiles a finding: the first on the way to it whose forward is called, and that is compiled; else
-    one that would, if it were not taken back or could be read."""
+    """Return the class that compiles a finding: the first compiled one on the path to it with a forward that is
+    called; else one that would be compiled if it were not undone or could be read."""
     found: list[ServedClass] = []
     for symbol in chain:
         called = _called_as(symbol, finding, classes, types)
@@ -179,8 +181,8 @@ def _compiled(
 def _called_as(
     symbol: str, finding: Finding, classes: Mapping[str, ServedClass], types: frozenset[str]
 ) -> list[ServedClass]:
-    """The classes whose objects a step on the way to a finding calls: only calls of the object itself are compiled, and
-    the forward may be one that the object's class inherits."""
+    """Return the classes with objects that a step on the path to a finding calls: only calls of the object itself
+    are compiled, and the forward may be inherited by the object's class."""
     inside, _, _ = symbol.partition(".<locals>.")
     owner, _, method = inside.rpartition(".")
     name = _class_name(owner)
@@ -188,12 +190,12 @@ def _called_as(
         return []
     known = [each for each in classes.values() if each.name in types and name in (each.name, *each.bases)]
     own = classes.get(name)
-    # Of the code that it stands in the file is known: a class of the same name elsewhere is another one.
+    # The file of the surrounding code is known: a class of the same name elsewhere is another one.
     if own is None or known or (symbol == finding.symbol and own.path != finding.path):
         return known
     return [own]
 
 
 def _class_name(owner: str) -> str:
-    """`Inner` of `Outer.Inner`, and of `build.<locals>.Inner`."""
+    """Return `Inner` for `Outer.Inner`, and for `build.<locals>.Inner`."""
     return owner.rpartition(".")[2]

@@ -1,6 +1,7 @@
-"""Read the compile pipeline of vLLM from its sources: decorated classes, splits, registered operators.
+"""The compile pipeline of vLLM, read from its sources: what it decorates, where it splits, which operators it
+registers.
 
-Nothing is imported or executed. Where things stand is looked for by name, not by path: files move between versions.
+Nothing is imported or executed. Definitions are searched by name, not by path, because files move between versions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from tcready.schema.frame import Frame
 from tcready.schema.paths import display_path, import_name
 from tcready.schema.serving import ServedClass, ServedOperator
-from tcready.serving.decoration import DECORATOR, IGNORED, Text, decorated
+from tcready.serving.decoration import DECORATOR, IGNORED, Text, find_decorated
 from tcready.static.locate import default_search_path, find_module
 
 PACKAGE = "vllm"
@@ -24,18 +25,18 @@ SETTINGS = "CompilationConfig"
 SPLITTING = "splitting_ops"
 CUSTOM_OP = "CustomOp"
 DROPPING = ("guard_filter_fn", "register_bytecode_hook")
-"""Either is how guards are dropped: by a filter, or by calling what was compiled first in place of asking them."""
+"""Signs that guards are dropped: by a filter, or by calling what was compiled first in place of checking them."""
 MARKS = (REGISTERING, SETTINGS, CUSTOM_OP, *DROPPING)
 OPERATOR = re.compile(r"^(\w+)(?:::|\.)(\w+)$")
 VERSION = re.compile(r"^(?:__version__ = )?version = ['\"]([^'\"]+)['\"]", re.MULTILINE)
 OF_BACKENDS = "forward_"
 NATIVE = "forward_native"
-"""The one of several forwards of a custom operator's class that is compiled; the others are kernels."""
+"""The forward of a custom operator's class that is compiled; the others are kernels."""
 
 
 @dataclass(frozen=True)
 class OperatorClass:
-    """A class whose forward has several implementations, one of which is compiled."""
+    """A class with several implementations of forward, one of which is compiled."""
 
     name: str
     path: str
@@ -45,7 +46,7 @@ class OperatorClass:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What an engine's sources, and the user's own, say of how a model is compiled."""
+    """How an engine's sources, and the user's own, compile models."""
 
     version: str | None
     whole_graph: bool | None = None
@@ -59,24 +60,25 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class _File:
-    """What one file adds."""
+    """The findings in one file."""
 
     operators: tuple[ServedOperator, ...] = ()
     operator_classes: tuple[OperatorClass, ...] = ()
     splitting: tuple[str, ...] = ()
     whole_graph: tuple[str, ...] = ()
-    """`fullgraph` of each torch.compile, as it is written."""
+    """`fullgraph` of each torch.compile, as source text."""
     drops_guards: bool = False
 
 
 def engine_in(root: Path) -> Path | None:
-    """The folder of the installed package; None if there is none."""
+    """Return the folder of the installed package; None if there is none."""
     found = find_module(PACKAGE, default_search_path(root))
     return found.parent if found is not None and found.name == "__init__.py" else None
 
 
 def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
-    """The pipeline of the package in `folder`, with what the user's own files (`own`: display path to text) add to it.
+    """Return the pipeline of the package in `folder`, with additions from the user's own files (`own`: display path to
+    text).
 
     Files that name nothing of the pipeline are searched and not parsed.
     """
@@ -103,7 +105,7 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
         texts.setdefault(name, Text(shown, name, text))
         _add(files, [], shown, text)  # the report itself says which of the user's files cannot be parsed
     engine = files[:engine_files]
-    found = decorated(texts)
+    found = find_decorated(texts)
     # Other files compile small functions of their own; the one that drops guards compiles models.
     whole = [text for each in engine if each.drops_guards for text in each.whole_graph]
     splitting = tuple(dict.fromkeys(name for each in engine for name in each.splitting))
@@ -184,7 +186,8 @@ def _registered(
 
 
 def _operator_class(node: ast.ClassDef, shown: str) -> Iterator[OperatorClass]:
-    """A class that is registered as a custom operator, or derives from one, with forwards for several devices."""
+    """Return a class that is registered as a custom operator, or derived from one, with forwards for several
+    devices."""
     registered = any(
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
@@ -204,7 +207,8 @@ def _operator_class(node: ast.ClassDef, shown: str) -> Iterator[OperatorClass]:
 
 
 def _splitting(settings: ast.ClassDef) -> Iterator[str]:
-    """Names of operators in the lists that a class of settings assigns: to `splitting_ops`, or to what it is set to."""
+    """Yield names of operators in the lists that a class of settings assigns to `splitting_ops`, or to what it is
+    set to."""
     lists: dict[str, tuple[str, ...]] = {}
     taken = {SPLITTING}
     for node in ast.walk(settings):
@@ -251,12 +255,13 @@ def _argument(call: ast.Call, name: str, position: int | None = None) -> ast.exp
 
 
 def _last_name(node: ast.expr) -> str:
-    """`register` of `CustomOp.register`, the name itself of a name; empty of anything else."""
+    """Return `register` for `CustomOp.register`, the name itself for a name; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _version(folder: Path) -> str | None:
-    """Of the metadata beside the package, or of the file that its build wrote; None if there is neither."""
+    """Return the version from the metadata beside the package, or from the file that its build wrote; None if there
+    is neither."""
     for name in sorted(os.listdir(folder.parent)):
         if name.startswith(f"{PACKAGE}-") and name.endswith(".dist-info"):
             return name.removeprefix(f"{PACKAGE}-").removesuffix(".dist-info")

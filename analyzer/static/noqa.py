@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.options import ReadOptions
 from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path
@@ -80,7 +80,7 @@ def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> 
     for line in range(first, _last_joined_line(Concrete(source), last) + 1):
         for edit in _edits_of_line(source.lines[line - 1], path, line, code):
             try:
-                after = of_text(source.path, applied(source.text, (edit,)))
+                after = of_text(source.path, apply_edits(source.text, (edit,)))
             except UnreadableError:
                 continue
             if any(_hiding_comments(Concrete(after), code, line, line)):

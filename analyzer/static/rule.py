@@ -33,7 +33,7 @@ class Claim:
     suppressed_by_config: str | None = None
     """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
     computes: bool = False
-    """The code claimed by a rule for side output computes something all the same, so that it is no likelier to be left out
+    """Code that a rule for side output claims computes something all the same, so that it is no likelier to be left out
     than other code below a branch."""
     form: str = ""
     """The kind of code, if claims of the rule hold under different versions of torch: `tables/claims.json` lists the

@@ -1,4 +1,5 @@
-"""Run a sweep: create tasks, claim them, let an engine execute them, store results, and make the report."""
+"""Run a sweep from the named targets to its report: create tasks, claim them, have an engine carry them out, and
+store the results."""
 
 from __future__ import annotations
 
@@ -29,41 +30,41 @@ from tcready.sweeping import ground as grounds
 from tcready.sweeping.ground import Ground, Surveyor
 from tcready.sweeping.store import Store
 from tcready.sweeping.targets import Wanted
-from tcready.sweeping.task import Asked, Result, Task
+from tcready.sweeping.task import Result, SourceOptions, Task
 from tcready.target import Target
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 NO_GROUND = Ground({}, {}, "", "", "", {})
-"""Of what is not worked out."""
+"""The inputs of a result that is not computed."""
 AHEAD = 2
-"""Tasks that an engine is given at a time, as a multiple of those that it works on."""
+"""Number of tasks that an engine gets at a time, as a multiple of those that it works on."""
 LOOK = 1.0
-"""Seconds between two looks at what another sweep is working on."""
+"""Seconds between two checks for results of another sweep."""
 BEAT = 20.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A task, where it belongs, and what its result rests on."""
+    """A task, its position, and the inputs of its result."""
 
     position: tuple[int, ...]
-    """Of its target among all, in the order in which they were named."""
+    """Position of its target among all, in the order in which they were named."""
     wanted: Wanted
     task: Task
     ground: Ground
     device: str = ""
     setting: str = ""
-    """What is the same in each sweep of this model in this cell of the matrix."""
-    asked: tuple[str, ...] = ()
-    """What makes the run on the command line of `tcready check`."""
+    """The key that is the same in each sweep of this model in this cell of the matrix."""
+    arguments: tuple[str, ...] = ()
+    """The arguments of `tcready check` that repeat the run."""
     table: str = ""
-    """The table that says how it is run; empty if none does."""
+    """The table with its settings; empty if there is none."""
 
 
 @dataclass
 class _Done:
-    """A step that is over, and how; its value stays in the store."""
+    """A finished step, and its result; the value stays in the store."""
 
     step: Step
     failure: str = ""
@@ -73,7 +74,7 @@ class _Done:
 
 @dataclass
 class _Course:
-    """One sweep under way."""
+    """One sweep in progress."""
 
     settings: Settings
     store: Store
@@ -82,13 +83,13 @@ class _Course:
     run: bool
     cells: tuple[matrix.Cell, ...]
     surveyor: Callable[[str | None], Surveyor]
-    asked: Asked
-    announce: Tell
+    source_options: SourceOptions
+    announce: Announce
     progress: Progressing
     pending: deque[Step] = field(default_factory=deque)
     under_way: dict[str, list[Step]] = field(default_factory=dict)
     elsewhere: dict[str, list[Step]] = field(default_factory=dict)
-    """What another sweep is working on."""
+    """Steps that another sweep is working on."""
     done: list[_Done] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     """The settings of all steps."""
@@ -96,7 +97,7 @@ class _Course:
     taken: int = 0
 
     def go(self) -> None:
-        """Carries out all that is pending, and what follows from it."""
+        """Carry out all pending steps, and those that follow from them."""
         looked = beaten = time.monotonic()
         while self.pending or self.under_way or self.elsewhere:
             while self.pending and len(self.under_way) < AHEAD * self.engine.slots:
@@ -146,53 +147,55 @@ class _Course:
             self._over(step, result.failure, stored=False)
 
     def _over(self, step: Step, failure: str, *, stored: bool) -> None:
-        """What follows from a step that is over."""
-        kept = self.store.kept(step.task.key) if not failure else None
-        if kept is None and not failure:
+        """Add the steps that follow from a finished step."""
+        result = self.store.result(step.task.key) if not failure else None
+        if result is None and not failure:
             failure = "its result is not in the store any more"
         if step.task.stage == "list":
             if failure:
                 self.done.append(_Done(step, failure))
             else:
-                assert kept is not None
+                assert result is not None
                 for number, each in enumerate(
-                    targets.members(step.task.target, self.store.read_as(tuple[str, ...], kept.value))
+                    targets.members(step.task.target, self.store.read_as(tuple[str, ...], result.value))
                 ):
                     self.add((*step.position, number), each)
         else:
-            self.done.append(_Done(step, failure, kept.seconds if kept is not None else None, stored))
+            self.done.append(_Done(step, failure, result.seconds if result is not None else None, stored))
             if step.task.stage == "read" and self.run:
-                report = self.store.read_as(Report, kept.value) if kept is not None else None
+                report = self.store.read_as(Report, result.value) if result is not None else None
                 if report is not None:
                     self.add_runs(step.position, step.wanted, report)
         self._say()
 
     def add(self, position: tuple[int, ...], wanted: Wanted) -> None:
-        """What is to be done for something that was named."""
+        """Add the steps for something that was named."""
         root = str(self.settings.root)
         if wanted.is_unspeakable:
             step = Step(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
             self.done.append(_Done(step, "its name holds `::`, which parts a file from a class: rename it"))
         elif wanted.kind == "module" or wanted.read:
-            asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
-            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
+            reading = dataclasses.replace(self.source_options, mode=self._mode(wanted))
+            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, reading)
             self._put(position, wanted, task, wanted.table)
         elif self.run:
             self.add_runs(position, wanted, None)
 
     def _mode(self, wanted: Wanted) -> ModeAsked:
-        """The mode to read the sources in: that of what lists the target."""
+        """Return the mode to read the sources in: that of the list with the target."""
         if wanted.table is not None:
             mode: ModeAsked = self.settings.with_table(wanted.table).values["mode"]
             return mode
         return plan.reading_mode((wanted.target,), self.settings, self.settings.tables or ())
 
     def add_runs(self, position: tuple[int, ...], wanted: Wanted, report: Report | None) -> None:
-        """The runs of what was read, in each cell of the matrix."""
+        """Add the runs of what was read, in each cell of the matrix."""
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
                 settings = cell.settings(self.settings.with_table(planned.table))
-                command = plan.asked(planned.target, wanted.named, listed(settings, wanted))
+                command = plan.command_arguments(
+                    planned.target, wanted.named, with_list_settings(settings, wanted)
+                )
                 for task in self._runs(planned, settings):
                     self._put((*position, number), wanted, task, planned.table or wanted.table, cell, command)
 
@@ -214,12 +217,12 @@ class _Course:
         task: Task,
         table: TargetTable | None,
         cell: matrix.Cell | None = None,
-        asked: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
     ) -> None:
         ground = self._surveyor(task).ground(task)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
         device = task.run.device if cell is not None else ""
-        mode = task.run.mode if cell is not None else str(task.asked.mode)
+        mode = task.run.mode if cell is not None else str(task.source_options.mode)
         named = "" if table is None else table.source
         setting = json.dumps(
             [
@@ -234,10 +237,11 @@ class _Course:
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
-            self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked, named))
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, arguments, named))
 
     def _surveyor(self, task: Task) -> Surveyor:
-        """Who finds what a task rests on. To read sources no interpreter is asked: nothing is executed for it."""
+        """Return the surveyor that finds the inputs of a task. To read sources no interpreter is asked, so nothing
+        is executed."""
         return self.surveyor(task.run.python if task.stage == "run" else None)
 
     def _say(self) -> None:
@@ -250,12 +254,12 @@ def sweep(
     settings: Settings,
     wanted: SweepOptions,
     run: bool,
-    announce: Tell,
+    announce: Announce,
     progress: Progressing,
 ) -> Report:
-    """Reads and runs everything that was named, or takes it from the store, and puts it into one report.
+    """Read and run everything that was named, or take it from the store, and combine it in one report.
 
-    Raises TcreadyError for what the user can mend: a target that is not there, a store that cannot be used, a matrix that
+    Raises TcreadyError for errors that the user can fix: a missing target, a store that cannot be used, a matrix that
     names no interpreter.
     """
     began = time.monotonic()
@@ -264,9 +268,9 @@ def sweep(
         export.refuse(wanted.export, root / wanted.store)
     given = matrix.axes(wanted.matrix)
     settings = matrix.with_modes(settings, given)
-    plan.refuse_missing_programs(settings.run)
+    plan.validate_programs(settings.run)
     for python in (*given.get("python", ()), *settings.work.interpreters):
-        plan.refuse_missing_programs(dataclasses.replace(settings.run, python=python))
+        plan.validate_programs(dataclasses.replace(settings.run, python=python))
     code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
 
     @functools.cache
@@ -274,16 +278,16 @@ def sweep(
         return Surveyor(root, grounds.interpreter(python, root), code)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
-    for cell in cells:  # one that is no Python is told before anything is read
+    for cell in cells:  # an interpreter that is not Python is reported before anything is read
         surveyor(cell.python or settings.run.python)
-    things = targets.wanted(names, settings)
+    things = targets.resolve_targets(names, settings)
     if not things:
         raise TcreadyError(
             "nothing is named that can be swept: give folders, .py files, classes, packages or a .toml file"
         )
     devices = tuple(cell.device or settings.run.device for cell in cells)
     torch = installed.torch_for(settings.read.torch, root)
-    asked = Asked(
+    reading = SourceOptions(
         *(settings.values["mode"], torch, settings.read.low, settings.read.plain_call),
         *(settings.report.select, settings.report.ignore, settings.report.per_file_ignores),
         cache=settings.work.cache,
@@ -304,7 +308,7 @@ def sweep(
                         run,
                         cells,
                         surveyor,
-                        asked,
+                        reading,
                         announce,
                         progress,
                     )
@@ -330,7 +334,7 @@ def sweep(
 
 
 def _report(course: _Course, seconds: float) -> Report:
-    """The report of all that is over. What was worked out comes back from the store."""
+    """Return the report of all finished steps. Results are loaded from the store."""
     settings, store = course.settings, course.store
     tool, advice = installed.tool(), installed.advice()
     empty = Report(tool, (), (), (), (), (), (), {})
@@ -338,24 +342,24 @@ def _report(course: _Course, seconds: float) -> Report:
     ran: list[tuple[_Done, Observation]] = []
     for done in sorted(course.done, key=lambda each: (each.step.position, each.step.task.stage)):
         step = done.step
-        kept = store.kept(step.task.key) if not done.failure else None
+        stored = store.result(step.task.key) if not done.failure else None
         if step.task.stage == "run":
-            seen = _failed(step, done.failure) if kept is None else store.read_as(Observation, kept.value)
-            ran.append((done, dataclasses.replace(seen, asked=step.asked)))
-        elif kept is None:
+            seen = _failed(step, done.failure) if stored is None else store.read_as(Observation, stored.value)
+            ran.append((done, dataclasses.replace(seen, asked=step.arguments)))
+        elif stored is None:
             skipped = (Skipped(step.task.target, done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
         else:
-            reports.append((step.task.target, store.read_as(Report, kept.value)))
+            reports.append((step.task.target, store.read_as(Report, stored.value)))
     whole = observations.together(reports, [seen for _, seen in ran], tool, advice)
     models = {step.wanted.target: step.wanted.named for step in (done.step for done in course.done)}
     whole = dataclasses.replace(
         whole,
         targets=tuple(
-            each.asked_with(plan.asked(each.target, models.get(each.target), settings))
+            each.with_command(plan.command_arguments(each.target, models.get(each.target), settings))
             for each in whole.targets
         ),
-        readings=(_reading(course.asked),),
+        readings=(_reading(course.source_options),),
     )
     rows = list(_rows(whole, course, ran))
     if not rows and not whole.skipped:
@@ -364,7 +368,7 @@ def _report(course: _Course, seconds: float) -> Report:
     named = {target.target for target in whole.targets}
     before = store.settings_before()
     now = {each.setting for each in rows}
-    found = summary.swept(
+    found = summary.summarize(
         whole,
         [each.row for each in rows],
         sorted({before[setting] for setting in before.keys() - now} - named),
@@ -377,18 +381,18 @@ def _report(course: _Course, seconds: float) -> Report:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A row of the sweep, and what the store keeps of it for the next one."""
+class _Row:
+    """A row of the sweep, and its value in the store for the next one."""
 
     row: summary.Row
     setting: str
     key: str
-    """Empty if nothing is to be kept."""
+    """Empty if nothing is to be stored."""
     found: Outcome
 
 
-def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Kept]:
-    """A row for each target of the report, held against the last sweep that had it."""
+def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Row]:
+    """Return a row for each target of the report, compared with the last sweep that had it."""
     predicted = summary.breaking(report)
     for done, setting, target in (*_of_runs(report, ran), *_of_sources(report, course.done)):
         found = summary.outcome(target, predicted)
@@ -403,13 +407,13 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         row = summary.Row(
             target, step.device, done.seconds, done.stored, before, why, step.table, interpreter
         )
-        yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
+        yield _Row(row, setting, "" if done.failure else done.step.task.key, found)
 
 
 def _of_runs(
     report: Report, ran: Sequence[tuple[_Done, Observation]]
 ) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each run with its target: the report has them in the order given, two that are alike to the last digit once."""
+    """Pair each run with its target: the report has them in the given order, and identical ones once."""
     in_report = [target for target in report.targets if target.was_run]
     known: dict[str, list[tuple[Observation, TargetReport]]] = {}
     following = iter(in_report)
@@ -423,11 +427,11 @@ def _of_runs(
 
 
 def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
-    """Each target that was only read, with the steps that read it; of a file there may be several."""
+    """Pair each target that was only read with the steps that read it; for a file there may be several."""
     read: dict[tuple[str, Mode], list[_Done]] = {}
     for each in done:
         if each.step.task.stage == "read" and not each.failure:
-            mode: Mode = "train" if each.step.task.asked.mode == "train" else "infer"
+            mode: Mode = "train" if each.step.task.source_options.mode == "train" else "infer"
             read.setdefault((each.step.task.target, mode), []).append(each)
     for target in report.targets:
         place = Target.place_in(target.target)
@@ -437,8 +441,9 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
             yield step, json.dumps([stage, target.target, *rest]), target
 
 
-def listed(settings: Settings, wanted: Wanted) -> Settings:
-    """The settings as if the command line had said what a list of targets says: nothing else says it to a check."""
+def with_list_settings(settings: Settings, wanted: Wanted) -> Settings:
+    """Return the settings with those of a list of targets treated as from the command line, because a check has no
+    other source for them."""
     table = wanted.table
     if table is None or table.section == project.TABLES:
         return settings
@@ -449,16 +454,16 @@ def listed(settings: Settings, wanted: Wanted) -> Settings:
 
 
 def _failed(step: Step, why: str) -> Observation:
-    """A run of which no observation came: its engine says why."""
+    """Return an observation for a run that gave none, with the engine's reason."""
     stages = (Stage("parse", "pass", "read"), Stage("import", "fail", why, reason="error"))
     return Observation(
         target=step.task.target, convention=None, mode=step.task.run.mode, stages=stages, environment=None
     )
 
 
-def _reading(asked: Asked) -> Reading:
-    torch = ".".join(map(str, asked.torch)) if asked.torch else ""
-    return Reading(asked.mode or "both", asked.low, asked.plain_call, torch)
+def _reading(options: SourceOptions) -> Reading:
+    torch = ".".join(map(str, options.torch)) if options.torch else ""
+    return Reading(options.mode or "both", options.low, options.plain_call, torch)
 
 
 def _number(count: int, one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""Export the results of a store as one Parquet file. Only this file needs pyarrow."""
+"""Write the results of a store to one Parquet file. Only this file needs pyarrow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tcready.schema.words import TcreadyError
 from tcready.sweeping.store import Store
 
 BATCH = 200
-"""Rows that are in memory at a time."""
+"""Rows in memory at a time."""
 OF_SQLITE = ("", "-wal", "-shm")
-"""What SQLite adds to the name of a database for the files beside it."""
+"""Suffixes that SQLite adds to the name of a database for the files beside it."""
 
 
 def refuse(path: str, store: Path) -> None:
-    """Raises TcreadyError if nothing can be exported here, or `path` must not be written: it is the store, say."""
+    """Raise TcreadyError if nothing can be exported here, or `path` must not be written, for example because it is
+    the store."""
     from importlib.util import find_spec
 
     files.refuse(path, "--export", [f"{store}{ending}" for ending in OF_SQLITE])
@@ -24,7 +25,8 @@ def refuse(path: str, store: Path) -> None:
 
 
 def write(store: Store, path: str) -> None:
-    """Writes every finished result of the store, the file as a whole or not at all. Raises TcreadyError if it cannot."""
+    """Write every finished result of the store, the file as a whole or not at all. Raises TcreadyError if that
+    fails."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -36,7 +38,7 @@ def write(store: Store, path: str) -> None:
             *((name, text) for name in ("ground", "value")),
         ]
     )
-    with files.opened(path) as file, parquet.ParquetWriter(file, schema) as writer:
+    with files.open_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
         rows: list[dict[str, object]] = []
         for row in store.rows():
             rows.append(dict(zip(schema.names, row, strict=True)))

@@ -1,7 +1,8 @@
-"""Find what the result of a task depends on, without importing anything: files, distributions, torch, Python, tcready.
+"""Find what the result of a task depends on, without importing anything: own files, distributions, torch, Python,
+tcready.
 
-Own files are followed by their import statements, from the file of the target and that of its inputs. A file that code
-opens by itself, or imports by a name that it works out, is not seen.
+Own files are found by import statements, from the file of the target and that of its inputs. Files that code opens by
+itself, or imports by a computed name, are not found.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ _REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python that runs are made in, as it tells of itself."""
+    """A Python interpreter for runs, by its own description."""
 
     program: str | None
-    """As it was named; None: the one that runs this."""
+    """As named by the user; None: the current one."""
     version: str
     torch: str
-    """Empty if it has none."""
+    """Empty if it has no torch."""
     path: tuple[str, ...]
-    """Where it looks for modules."""
+    """Its module search path."""
 
 
 def interpreter(program: str | None, root: Path) -> Interpreter:
-    """Asks an interpreter what it is. Raises TcreadyError if it cannot be asked."""
+    """Query an interpreter. Raises TcreadyError if that fails."""
     if program is None:
         try:
             torch = importlib.metadata.version("torch")
@@ -79,7 +80,7 @@ def interpreter(program: str | None, root: Path) -> Interpreter:
 
 
 def _why(error: Exception) -> str:
-    """Why an interpreter gave no answer, without what it was asked."""
+    """Return why an interpreter gave no answer, without the query."""
     if isinstance(error, subprocess.CalledProcessError):
         last = (error.stderr or "").strip().rpartition("\n")[2]
         return f"it exits with code {error.returncode}" + (f": {last}" if last else "")
@@ -90,10 +91,10 @@ def _why(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Ground:
-    """What a result rests on. Two results with the same ground are the same, as far as anything here can tell."""
+    """The inputs of a result. Two results with equal inputs are equal, as far as they are known here."""
 
     files: Mapping[str, str]
-    """SHA-256 of each file of the user's own, by the path that reports show."""
+    """SHA-256 of each file of the user's own, by display path."""
     distributions: Mapping[str, str]
     """Versions of installed distributions, by name."""
     torch: str
@@ -101,32 +102,32 @@ class Ground:
     tcready: str
     """A digest of tcready's own code."""
     options: Mapping[str, Any]
-    """All that was asked for, as JSON."""
+    """All options, as JSON."""
 
     def key(self, stage: str, target: str) -> str:
-        """The name under which the result of a stage of a target is kept."""
+        """Return the name under which the result of a stage of a target is stored."""
         text = json.dumps([FORMAT, stage, target, as_json(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass
 class Surveyor:
-    """Finds grounds for one interpreter, and looks at each file once."""
+    """Finds the inputs of results for one interpreter, and reads each file once."""
 
     root: Path
     python: Interpreter
     tcready: str
     disk: Disk = field(default_factory=Disk)
     _places: dict[str, Path] = field(default_factory=dict)
-    """Where the files of grounds stand, by the path that reports show."""
+    """Display path -> path of the files of grounds."""
     _imports: dict[Path, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     _installed: Mapping[str, importlib.metadata.Distribution] | None = None
     _needed: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _owners: dict[str, str | None] = field(default_factory=dict)
-    _asked: dict[object, Mapping[str, Any]] = field(default_factory=dict)
+    _by_request: dict[object, Mapping[str, Any]] = field(default_factory=dict)
 
     def ground(self, task: Task) -> Ground:
-        """What the result of a task rests on; its `key` is not looked at."""
+        """Return the inputs of the result of a task; its `key` is ignored."""
         run = task.run
         starts = [task.target, *filter(None, [run.inputs if task.stage == "run" else None])]
         search = self._search_path()
@@ -164,15 +165,15 @@ class Surveyor:
         )
 
     def holds(self, ground: Ground) -> bool:
-        """Whether each file of a ground that was found here is as it was then."""
+        """Return True if no file of a ground that was found here has changed."""
         return all(_digest(self._places[name]) == digest for name, digest in ground.files.items())
 
     def _options(self, task: Task) -> Mapping[str, Any]:
-        """All that was asked for and decides the result; one object for all that were asked for alike."""
-        asked = (task.asked, None, None) if task.stage != "run" else (None, task.run, task.given_by)
-        if asked not in self._asked:
-            self._asked[asked] = _options(task)
-        return self._asked[asked]
+        """Return the options that affect the result; equal ones are one object."""
+        key = (task.source_options, None, None) if task.stage != "run" else (None, task.run, task.given_by)
+        if key not in self._by_request:
+            self._by_request[key] = _options(task)
+        return self._by_request[key]
 
     def _search_path(self) -> tuple[Path, ...]:
         return tuple(
@@ -201,12 +202,12 @@ class Surveyor:
             whole = module
             if level:
                 above = package.split(".") if package else []
-                kept = above[: len(above) - level + 1]
-                whole = ".".join([*kept, *filter(None, [module])])
+                parents = above[: len(above) - level + 1]
+                whole = ".".join([*parents, *filter(None, [module])])
             yield from self._found(whole, around, packages)
 
     def _found(self, name: str, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
-        """The own files that importing `name` executes; what is installed goes into `packages`."""
+        """Return the own files that importing `name` executes; installed ones are added to `packages`."""
         parts = name.split(".")
         if not name or parts[0] in sys.stdlib_module_names or parts[0] == "torch":
             return
@@ -220,7 +221,7 @@ class Surveyor:
             yield path
 
     def _imported(self, path: Path) -> tuple[tuple[str, int], ...]:
-        """Every module that a file's import statements may name, with the level of the relative ones."""
+        """Yield every module that a file's import statements may name, with the level of relative ones."""
         if path not in self._imports:
             try:
                 tree = ast.parse(self.disk.text(path))
@@ -242,7 +243,7 @@ class Surveyor:
         return self._imports[path]
 
     def _versions(self, package: str) -> Mapping[str, str]:
-        """The distribution that brings a package, and all that it requires and that is there, with versions."""
+        """Return the distribution of a package, and all installed ones that it requires, with versions."""
         owner = self._owner(package)
         if owner is None:
             return {package: ""}
@@ -261,7 +262,7 @@ class Surveyor:
         return self._needed[owner]
 
     def _owner(self, package: str) -> str | None:
-        """The name of the distribution that a top-level package comes from."""
+        """Return the name of the distribution with a top-level package."""
         if package not in self._owners:
             installed = self._distributions()
             found = _normal(package) if _normal(package) in installed else None
@@ -290,11 +291,11 @@ class Surveyor:
 
 
 def _options(task: Task) -> dict[str, Any]:
-    """All that was asked for and decides the result."""
+    """Return the options that affect the result."""
     if task.stage != "run":
-        asked: dict[str, Any] = as_json(task.asked)
-        del asked["cache"]
-        return asked
+        options: dict[str, Any] = as_json(task.source_options)
+        del options["cache"]
+        return options
     run: dict[str, Any] = as_json(task.run)
     return {**run, "given_by": task.given_by}
 
@@ -304,7 +305,7 @@ def _normal(name: str) -> str:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; empty of what is none: who opens a pipe waits for it."""
+    """Return the SHA-256 of a file; empty for anything else, because opening a pipe blocks."""
     try:
         if not path.is_file():
             return ""
@@ -318,7 +319,7 @@ def _digest(path: Path) -> str:
 
 
 def code_of_tcready(packages: Iterable[str]) -> str:
-    """A digest of the code that judges: an editable install may change without another version."""
+    """Return a digest of tcready's own code: an editable install may change without a new version."""
     digest = hashlib.sha256()
     for path in sorted(set(_sources(packages))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

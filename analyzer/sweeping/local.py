@@ -18,34 +18,34 @@ from tcready.sweeping.task import Place, Result, Task, prepare, refusal, source_
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
 ON_ANY_CARD = frozenset({"cuda", "auto"})
-"""Devices that are whichever GPU a run sees."""
+"""Devices that mean any GPU that a run sees."""
 A_CARD = "cuda:"
-"""What a device begins with that is one GPU of those that a run sees, by its number."""
+"""Prefix of a device that names one GPU of those that a run sees, by its number."""
 TRIES = 2
-"""How often a source is read whose process died of it."""
+"""How often reading a source is tried if the process dies."""
 
 
 class Cards:
-    """The GPUs of this machine, each of which one run has at a time. Used by several threads."""
+    """The GPUs of this machine, each of which one run has at a time. Thread-safe."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        """`names` as CUDA_VISIBLE_DEVICES has them, in the order of `cuda:0`, `cuda:1`, ..."""
+        """`names` are as in CUDA_VISIBLE_DEVICES, in the order of `cuda:0`, `cuda:1`, ..."""
         self._names = names
         self._free = set(range(len(names)))
         self._changed = threading.Condition()
 
     def used(self, devices: Iterable[str]) -> int:
-        """How many of them runs on these devices take between them."""
-        asked = set(devices)
-        if ON_ANY_CARD & asked:
+        """Return how many of them runs on these devices use together."""
+        distinct = set(devices)
+        if ON_ANY_CARD & distinct:
             return len(self._names)
-        return len({card for device in asked for card in self._named(device)})
+        return len({card for device in distinct for card in self._named(device)})
 
     @contextlib.contextmanager
-    def held(self, device: str, count: int) -> Iterator[Mapping[str, str]]:
-        """Waits for the card that a device names, or for any `count`; what a run on them has in its environment.
+    def reserve(self, device: str, count: int) -> Iterator[Mapping[str, str]]:
+        """Wait for the card that a device names, or for any `count`; yield the environment variables of a run on them.
 
-        A run on `cuda` sees its cards alone. One on `cuda:1` sees all, or there would be no such device for it.
+        A run on `cuda` sees only its cards. One on `cuda:1` sees all, or there would be no such device for it.
         """
         anyone = device in ON_ANY_CARD
         with self._changed:
@@ -65,22 +65,22 @@ class Cards:
                 self._changed.notify_all()
 
     def _named(self, device: str) -> tuple[int, ...]:
-        """The card that a device names; none if it is not there, which the run will say."""
+        """Return the card that a device names; none if it does not exist, which the run will report."""
         number = device.removeprefix(A_CARD)
         return (int(number),) if number.isdecimal() and int(number) < len(self._names) else ()
 
 
 def on_cuda(device: str) -> bool:
-    """Whether a run on this device takes a GPU."""
+    """Return True if a run on this device uses a GPU."""
     return device in ON_ANY_CARD or device.startswith(A_CARD)
 
 
 class LocalEngine:
-    """Runs are copies of a process that has imported torch; sources are read by a few processes that stay."""
+    """Runs are forked from a process that has imported torch; sources are read by a few persistent processes."""
 
     def __init__(self, workers: int, variables: Mapping[str, str], cards: Cards | None = None) -> None:
-        """`variables` are put into the environment of runs. Each run on CUDA has one of the `cards` to itself; without
-        any they share what there is. None: they are looked for once a run is on CUDA, as a table may say."""
+        """`variables` are added to the environment of runs. Each run on CUDA has one of the `cards` to itself;
+        without any they share the GPUs. None: cards are detected once a run is on CUDA, which a table may specify."""
         self._workers = workers
         self._variables = variables
         self._cards = cards
@@ -116,7 +116,7 @@ class LocalEngine:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _carry_out(self, task: Task) -> None:
-        """One task. Its result is put down whatever happens: who waits for it would wait for ever."""
+        """Carry out one task. It always puts a result, or the caller would wait forever."""
         try:
             result = self._run(task) if task.stage == "run" else self._read(task)
         except BaseException as error:
@@ -130,7 +130,7 @@ class LocalEngine:
             if self._cards is None:
                 self._cards = Cards(gpus())
             cards = self._cards
-        with cards.held(task.run.device, task.run.processes or 1) as visible:
+        with cards.reserve(task.run.device, task.run.processes or 1) as visible:
             return self._place.run(task, {**self._variables, **visible})
 
     def _read(self, task: Task) -> Result:
@@ -158,7 +158,7 @@ class LocalEngine:
 
 
 def opened(workers: int | None, devices: tuple[str, ...]) -> LocalEngine:
-    """A worker for each core; if all runs are on CUDA one for each GPU that they use."""
+    """Return an engine with a worker for each core; if all runs are on CUDA, one for each GPU that they use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     cards = Cards(gpus()) if any(map(on_cuda, devices)) else None
     used = cards.used(devices) if cards is not None and all(map(on_cuda, devices)) else 0
@@ -169,7 +169,7 @@ def opened(workers: int | None, devices: tuple[str, ...]) -> LocalEngine:
 
 
 def gpus() -> tuple[str, ...]:
-    """The GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES names them; none if there is no driver to ask."""
+    """Return the GPUs that CUDA would show, in the form of CUDA_VISIBLE_DEVICES; none if there is no driver to ask."""
     if VISIBLE in os.environ:
         return tuple(name.strip() for name in os.environ[VISIBLE].split(",") if name.strip())
     try:
@@ -187,7 +187,7 @@ def gpus() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """What this thread starts has interrupts (Ctrl-C) kept from it, until it says what to do with them."""
+    """Block interrupts (Ctrl-C) for processes that this thread starts, until they handle them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -199,7 +199,7 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def _prepare_reader() -> None:
-    """A process of the pool leaves interrupts to its parent, and ends with it however that ends."""
+    """Prepare a process of the pool: it leaves interrupts to its parent, and ends with it however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
     prepare()

@@ -1,4 +1,4 @@
-"""The settings in which each model of a sweep runs: all combinations of interpreters, devices and modes."""
+"""The settings in which each model of a sweep is run: every combination of interpreters, devices and modes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MODES = ("infer", "train")
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination. What is None is as the settings, or the table of a target, say."""
+    """One combination. None: as in the settings, or in the table of a target."""
 
     python: str | None = None
     device: str | None = None
 
     def settings(self, settings: Settings) -> Settings:
-        """The settings of a run in this cell."""
+        """Return the settings of a run in this cell."""
         given = {
             name: value
             for name, value in (("python", self.python), ("device", self.device))
@@ -32,7 +32,7 @@ class Cell:
 
 
 def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What `--matrix AXIS=VALUE,VALUE` says, once or several times. Raises TcreadyError if it says nothing."""
+    """Parse `--matrix AXIS=VALUE,VALUE`, given once or several times. Raises TcreadyError if it is invalid."""
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:
         axis, equals, values = text.partition("=")
@@ -54,15 +54,15 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 def cells(
     given: dict[str, tuple[str, ...]], settings: Settings, torch_of: Callable[[str | None], str]
 ) -> tuple[Cell, ...]:
-    """Every combination of interpreters and devices.
+    """Return every combination of interpreters and devices.
 
     Args:
-        given: What `axes` gave.
-        settings: `interpreters` are looked through for a version of torch.
-        torch_of: The version of torch that an interpreter has (None: the one that runs this), empty if it has none.
+        given: The result of `axes`.
+        settings: `interpreters` are searched for a version of torch.
+        torch_of: The version of torch in an interpreter (None: the current one), empty if it has none.
 
     Raises:
-        TcreadyError: No interpreter is known that has such a torch.
+        TcreadyError: No known interpreter has such a torch.
     """
     pythons: tuple[str | None, ...] = given.get("python", (None,))
     if "torch" in given:
@@ -87,7 +87,7 @@ def _with_torch(
 
 
 def with_modes(settings: Settings, given: dict[str, tuple[str, ...]]) -> Settings:
-    """The settings with the modes of the matrix, if it has some."""
+    """Return the settings with the modes of the matrix, if it has some."""
     if "mode" not in given:
         return settings
     modes = given["mode"]

@@ -1,4 +1,4 @@
-"""The engine of a cluster: each task is a task of Ray, which assigns a machine and restarts lost tasks."""
+"""The engine of a cluster: each task is a Ray task. Ray chooses its machine, and restarts it if that is lost."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tcready.sweeping.local import A_CARD, VISIBLE, on_cuda
 from tcready.sweeping.task import Place, Result, Task, prepare, refusal, source_task
 
 RETRIES = 3
-"""How often a task is begun again whose process or machine was lost."""
+"""How often a task is restarted if its process or machine is lost."""
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0"}
-"""Ray would report its use over the network."""
+"""Setting that keeps Ray from reporting its use over the network."""
 
 
 class RayEngine:
-    """One task of Ray's for each task: it takes a core, and a GPU if it runs on one."""
+    """One Ray task for each task: it takes a core, and a GPU if it runs on one."""
 
     def __init__(self, ray: Any, limit: int | None, *, starts: bool) -> None:
-        """`limit`: how many tasks Ray is given at a time; None: all. `starts`: whether Ray ends with this engine."""
+        """`limit`: how many tasks Ray gets at a time; None: all. `starts`: Ray ends with this engine."""
         from tcready.installed import tool
 
         self._ray = ray
@@ -68,7 +68,7 @@ class RayEngine:
             self._given[options.remote(task, self._version)] = task
 
     def _cards(self, task: Task) -> int:
-        """How many GPUs a task is given: no more than some machine has, for it would be waited for for ever."""
+        """Return how many GPUs a task gets: no more than a machine has, or it would wait forever."""
         if task.stage != "run" or not on_cuda(task.run.device):
             return 0
         most = max(
@@ -78,7 +78,7 @@ class RayEngine:
 
 
 def carried_out(task: Task, version: str) -> Result:
-    """What a process of Ray's does: the task, if this machine has the files and this version of tcready."""
+    """Carry out the task in a process of Ray, if this machine has the files and this version of tcready."""
     from tcready.installed import tool
 
     here = tool().version
@@ -104,15 +104,15 @@ def _prepared() -> None:
 
 @functools.cache
 def _place() -> Place:
-    """Of this process: what torch was imported into serves all its tasks."""
+    """Return the place of this process: one process with torch imported serves all its tasks."""
     return Place()
 
 
 def opened(workers: int | None, devices: tuple[str, ...]) -> RayEngine:
-    """On the cluster that RAY_ADDRESS names or that was started on this machine; else Ray is started here.
+    """Open an engine on the cluster of RAY_ADDRESS or one that was started on this machine; else start Ray here.
 
-    Raises TcreadyError if Ray is not installed, or the cluster cannot be reached, or has no GPU and one is asked for, or
-    if a device is one of several GPUs: Ray says which one a task sees.
+    Raises TcreadyError if Ray is not installed, if the cluster cannot be reached, or has no GPU and one is requested,
+    or if a device is one of several GPUs: Ray decides which one a task sees.
     """
     for device in devices:
         if device.startswith(A_CARD) and device != f"{A_CARD}0":

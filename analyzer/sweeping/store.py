@@ -1,8 +1,8 @@
 """The store of a sweep: one SQLite file, a row for each model and stage.
 
-A row is claimed before its task is begun and filled when it is done, each in one transaction: whoever is killed leaves
-what was finished, and claims that the next sweep takes over. Several sweeps may use one file at a time, on one machine:
-what one is working on the others wait for. The file's journal (WAL) is no use on a network drive.
+A row is claimed before its task begins and filled when it is done, each in one transaction. A killed sweep leaves
+finished results, and claims that the next sweep takes over. Several sweeps on one machine may use one file at a time:
+each waits for what the others are working on. The file's journal (WAL) does not work on a network drive.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from tcready.sweeping.task import Result, Task
 
 T = TypeVar("T")
 SETTING: Any = tuple[str, str, str, str | None, str, str, str | None]
-"""Stage, target, table of a list, model of a library, mode, device and interpreter: what is the same in each sweep of a
-model in a cell of the matrix. It is kept as JSON."""
+"""Stage, target, table of a list, model of a library, mode, device and interpreter: identifies a model in a cell of
+the matrix in each sweep. Stored as JSON."""
 VERSION = 1
 SILENT = 300.0
-"""Seconds after which a sweep that cannot be looked for, since it runs in another container, is taken for dead."""
+"""Seconds without a heartbeat after which a sweep in another container, where its process is not visible, is assumed
+dead."""
 WAIT = 60.0
 """Seconds to wait for a transaction of another sweep."""
 _TABLES = """
@@ -54,12 +55,12 @@ CREATE INDEX IF NOT EXISTS by_setting ON members (setting, sweep);
 """
 Claim = Literal["mine", "done", "theirs"]
 Status = Literal["claimed", "done", "passing"]
-"""`passing`: it holds for this sweep alone, and is made again by the next."""
+"""`passing`: valid only for this sweep, and computed again by the next."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A result that is in the store."""
+class StoredResult:
+    """A result in the store."""
 
     value: str
     seconds: float
@@ -68,7 +69,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the last sweep before found of a model in a setting."""
+    """The result of the previous sweep for a model in a setting."""
 
     ground: Ground
     found: Outcome
@@ -78,7 +79,7 @@ class Store:
     """The file, as one sweep uses it, from one thread."""
 
     def __init__(self, path: Path, named: str) -> None:
-        """Opens the file, or makes it. Raises TcreadyError, with the name `named`, if it cannot be used."""
+        """Open the file, or create it. Raises TcreadyError, with the name `named`, if it cannot be used."""
         self._named = named
         self.owner = uuid.uuid4().hex
         self.sweep = 0
@@ -87,7 +88,7 @@ class Store:
                 make_folder(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-            self._refuse_others()
+            self._reject_others()
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute("PRAGMA synchronous = NORMAL")
             with self._changing():
@@ -102,8 +103,8 @@ class Store:
                     raise ValueError("its tables are not those of a sweep")
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
 
-    def _refuse_others(self) -> None:
-        """Raises TcreadyError for a database that no sweep made, before anything in it is changed."""
+    def _reject_others(self) -> None:
+        """Raise TcreadyError for a database that no sweep made, before anything in it is changed."""
         self._base.execute("BEGIN")
         (version,) = self._base.execute("PRAGMA user_version").fetchone()
         tables = self._base.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -120,7 +121,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Gives back what was claimed and not done."""
+        """Release claims that are not done."""
         with contextlib.suppress(sqlite3.Error), self._changing():
             self._give_back()
             self._base.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
@@ -128,9 +129,9 @@ class Store:
             self._base.close()
 
     def begin(self, asked: Any) -> None:
-        """A sweep begins; `asked` is what it was asked for, as JSON.
+        """Begin a sweep; `asked` is the request, as JSON.
 
-        Results that held for one sweep alone are dropped if that one is over.
+        Results that were valid for one sweep only are dropped if that sweep is over.
         """
         with self._telling(), self._changing():
             me = (self.owner, _host(), os.getpid(), _born(os.getpid()), time.time())
@@ -148,14 +149,14 @@ class Store:
             self.sweep = int(cursor.lastrowid or 0)
 
     def beat(self) -> None:
-        """Says that this sweep is alive, to who cannot look for its process."""
+        """Record a heartbeat, for sweeps that cannot see this process."""
         with self._telling(), self._changing():
             self._base.execute("UPDATE owners SET beat = ? WHERE id = ?", (time.time(), self.owner))
 
     def claim(self, task: Task, ground: Ground, *, fresh: bool = False) -> Claim:
-        """Whether this sweep is to carry out the task, its result is there, or another sweep is at work on it.
+        """Claim a task: return if this sweep is to carry it out, its result exists, or another sweep is working on it.
 
-        `fresh`: what an earlier sweep has finished does not count. A result that is no JSON never does.
+        `fresh`: results of earlier sweeps are ignored. Results that are not JSON always are.
         """
         with self._telling(), self._changing():
             row = self._base.execute(
@@ -180,7 +181,7 @@ class Store:
             return "mine"
 
     def finish(self, result: Result) -> None:
-        """Keeps the result of a task that this sweep claimed."""
+        """Store the result of a task that this sweep claimed."""
         status: Status = "passing" if result.passing else "done"
         with self._telling(), self._changing():
             self._base.execute(
@@ -193,12 +194,12 @@ class Store:
             )
 
     def give_up(self, key: str) -> None:
-        """Gives back a claim of which no result came."""
+        """Release a claim without a result."""
         with self._telling(), self._changing():
             self._give_back(key)
 
     def _give_back(self, key: str | None = None) -> None:
-        """Claims of which nothing came, or that of one key: what an earlier sweep had found there stands again."""
+        """Release claims without a result, or that of one key: the result of an earlier sweep becomes valid again."""
         mine = (self.owner, key, key)
         self._base.execute(
             "DELETE FROM results WHERE status = 'claimed' AND owner = ? AND (? IS NULL OR key = ?) AND value IS NULL",
@@ -209,20 +210,20 @@ class Store:
             mine,
         )
 
-    def kept(self, key: str) -> Kept | None:
-        """The result under a key; None if there is none."""
+    def result(self, key: str) -> StoredResult | None:
+        """Return the result under a key; None if there is none."""
         with self._telling():
             row = self._base.execute(
                 "SELECT value, seconds, began FROM results WHERE key = ?", (key,)
             ).fetchone()
             if row is None or row[0] is None:
                 return None
-            _refuse_kinds(row[:1], str)
-            _refuse_kinds(row[1:], float)
-        return Kept(*row)
+            _reject_types(row[:1], str)
+            _reject_types(row[1:], float)
+        return StoredResult(*row)
 
     def earlier(self, setting: str) -> Earlier | None:
-        """What the last sweep that came to its end found of a model in a setting; None if none had it."""
+        """Return the result of the last completed sweep for a model in a setting; None if there is none."""
         with self._telling():
             row = self._base.execute(
                 "SELECT results.ground, members.row FROM members"
@@ -237,7 +238,7 @@ class Store:
         return Earlier(self.read_as(Ground, ground), self.read_as(Outcome, found))
 
     def read_as(self, kind: type[T], text: str) -> T:
-        """A value of the store. Raises TcreadyError, with the store's name, if it is of another kind."""
+        """Convert a value of the store. Raises TcreadyError, with the store's name, if it is of another kind."""
         try:
             data = json.loads(text)
             if why := unusable(data, kind):
@@ -247,7 +248,7 @@ class Store:
             raise self._damaged(error) from None
 
     def settings_before(self) -> Mapping[str, str]:
-        """The settings of the last sweep that was asked for the same and came to its end, with the target of each."""
+        """Return the settings of the last completed sweep with the same request, with the target of each."""
         with self._telling():
             found = self._base.execute(
                 "SELECT setting FROM members WHERE sweep = (SELECT MAX(last.id) FROM sweeps AS last"
@@ -255,11 +256,11 @@ class Store:
                 " WHERE this.id = ? AND last.id < ? AND last.ended IS NOT NULL)",
                 (self.sweep, self.sweep),
             ).fetchall()
-            _refuse_kinds([setting for (setting,) in found], str)
+            _reject_types([setting for (setting,) in found], str)
         return {setting: str(self.read_as(SETTING, setting)[1]) for (setting,) in found}
 
     def end(self, rows: Sequence[tuple[str, str, Any]]) -> None:
-        """The sweep came to its end: its rows are `(setting, key, outcome)`, the outcome as JSON."""
+        """Complete the sweep: its rows are `(setting, key, outcome)`, the outcome as JSON."""
         with self._telling(), self._changing():
             self._base.executemany(
                 "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)",
@@ -268,18 +269,18 @@ class Store:
             self._base.execute("UPDATE sweeps SET ended = ? WHERE id = ?", (time.time(), self.sweep))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """All results that are finished, for an export: key, stage, target, began, ended, seconds, ground, value."""
+        """Yield all finished results, for an export: key, stage, target, began, ended, seconds, ground, value."""
         with self._telling():
             for row in self._base.execute(
                 "SELECT key, stage, target, began, ended, seconds, ground, value FROM results"
                 " WHERE status != 'claimed' ORDER BY target, stage, key"
             ):
-                _refuse_kinds((*row[:3], *row[6:]), str)
-                _refuse_kinds(row[3:6], float)
+                _reject_types((*row[:3], *row[6:]), str)
+                _reject_types(row[3:6], float)
                 yield row
 
     def _living(self) -> set[str]:
-        """The owners that are alive. One whose process is gone is forgotten."""
+        """Return the owners that are alive. Owners without a process are removed."""
         living: set[str] = set()
         for owner, host, process, born, beat in self._base.execute("SELECT * FROM owners").fetchall():
             here = host == _host()
@@ -302,7 +303,7 @@ class Store:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """What is wrong with the file, in one line."""
+        """Raise TcreadyError for errors of the file, in one line."""
         try:
             yield
         except (OSError, sqlite3.OperationalError) as error:
@@ -323,7 +324,7 @@ def _text(value: Any) -> str:
 
 
 def _is_whole(text: str | None) -> bool:
-    """Whether the text of a result can be read: what damaged the file may have cut it short."""
+    """Return True if the text of a result can be parsed: a damaged file may have truncated it."""
     try:
         json.loads(text or "")
     except (ValueError, RecursionError):
@@ -332,7 +333,7 @@ def _is_whole(text: str | None) -> bool:
 
 
 def _layout(base: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """What makes the tables of a database; what SQLite keeps for itself is left out."""
+    """Return the statements for the tables of a database, without SQLite's internal ones."""
     return base.execute(
         "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name"
     ).fetchall()
@@ -340,26 +341,26 @@ def _layout(base: sqlite3.Connection) -> list[tuple[str, str, str]]:
 
 @functools.cache
 def _own_layout() -> list[tuple[str, str, str]]:
-    """That of a store. A view in the place of a table might never end, and a trigger do anything."""
+    """Return the layout of a store. A view in place of a table might never end, and a trigger could do anything."""
     with contextlib.closing(sqlite3.connect(":memory:")) as base:
         base.executescript(_TABLES)
         return _layout(base)
 
 
-def _refuse_kinds(values: Iterable[object], kind: type) -> None:
-    """Raises ValueError for a value of another type: SQLite keeps any in any column."""
+def _reject_types(values: Iterable[object], kind: type) -> None:
+    """Raise ValueError for a value of another type: SQLite stores any type in any column."""
     for value in values:
         if not isinstance(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"expected {kind.__name__}, found {value!r:.40}")
 
 
 def _plain(text: str) -> str:
-    """Names of files may hold bytes that are no text."""
+    """Escape bytes in names of files that are not text."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _host() -> str:
-    """The machine, and the space in which numbers of processes mean something."""
+    """Return the machine, and its namespace of process IDs."""
     space = ""
     with contextlib.suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")
@@ -367,8 +368,8 @@ def _host() -> str:
 
 
 def _born(process: int) -> str:
-    """When a process began, as the system counts, so that another one with its number is not taken for it; empty if it is
-    not there."""
+    """Return when a process began, as the system counts, to distinguish processes with the same ID; empty if there
+    is none."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

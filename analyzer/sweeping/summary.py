@@ -1,4 +1,4 @@
-"""Summarize a sweep: its rows, its sites over all models, the changes since the last one. Pure."""
+"""The summary of a sweep: its rows, its break sites over all models, the changes since the last one. Pure."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tcready.schema.sweep import (
     SweptSite,
     SweptState,
 )
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import BREAKING, OF_THE_MODEL, Mode, Origin
 from tcready.sweeping.ground import Ground
 
 Place = tuple[str, int]
 Read = tuple[str, Mode]
-"""A target, and the mode that it was read in; of both the first."""
+"""A target, and the mode in which it was read; the first if both."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A target of the report, and where its result came from."""
+    """A target of the report, and the source of its result."""
 
     report: TargetReport
     device: str
@@ -42,7 +42,7 @@ class Row:
     interpreter: str = ""
 
 
-def swept(
+def summarize(
     report: Report,
     rows: Sequence[Row],
     gone: Sequence[str] = (),
@@ -52,7 +52,8 @@ def swept(
     taken: int = 0,
     seconds: float = 0.0,
 ) -> Sweep:
-    """All that a sweep says of the targets of `report`, each of which has a row, and of files that cannot be read."""
+    """Return the summary of a sweep for the targets of `report`, each of which has a row, and for files that cannot
+    be read."""
     found = _Found.of(report)
     models = [_model(row, found) for row in rows]
     models += [
@@ -85,7 +86,8 @@ def swept(
 
 
 def outcome(target: TargetReport, predicted: Mapping[Read, Sequence[Finding]]) -> Outcome:
-    """What is held against another sweep. `predicted` are the breaking findings of targets that were only read."""
+    """Return the result that is compared between sweeps. `predicted` are the breaking findings of targets that were
+    only read."""
     seen = target.observation
     own, third_party = _counted(
         (origin for _, origin in _places(seen))
@@ -97,7 +99,7 @@ def outcome(target: TargetReport, predicted: Mapping[Read, Sequence[Finding]]) -
 
 
 def causes(before: Ground, after: Ground) -> tuple[Cause, ...]:
-    """What a result rests on that is another than it was."""
+    """Return the inputs of a result that changed."""
     found = [
         Cause(
             "own",
@@ -128,7 +130,7 @@ def causes(before: Ground, after: Ground) -> tuple[Cause, ...]:
 
 
 def breaking(report: Report) -> dict[Read, tuple[Finding, ...]]:
-    """The findings that the source predicts to break each target."""
+    """Return the findings that are predicted to break each target."""
     by_print = {print_: f for f in report.findings for print_ in (f.fingerprint, *f.also)}
     found: dict[Read, tuple[Finding, ...]] = {}
     for target in report.predicted:
@@ -153,8 +155,8 @@ def _state(seen: Observation) -> SweptState:
 
 
 def _places(seen: Observation) -> Iterator[tuple[Place, Origin]]:
-    """Distinct lines at which a run broke or gave up a function."""
-    troubles = Troubles.of(seen)
+    """Return distinct lines at which a run broke or gave up a function."""
+    troubles = CaptureFailures.of(seen)
     for item in troubles.breaks:
         yield (item.first.path, item.first.line), item.first.origin
     for frame in troubles.frames:
@@ -168,7 +170,7 @@ def _counted(origins: Iterable[Origin]) -> tuple[int, int]:
 
 @dataclass
 class _Site:
-    """One line while the targets are gone through."""
+    """One line, while targets are being processed."""
 
     symbol: str
     origin: Origin
@@ -183,7 +185,7 @@ class _Site:
 
 @dataclass(frozen=True)
 class _Found:
-    """The findings of a report, by where they stand."""
+    """The findings of a report, by place."""
 
     predicted: Mapping[Read, Sequence[Finding]]
     by_line: Mapping[Place, Sequence[Finding]]
@@ -198,7 +200,7 @@ class _Found:
         return cls(breaking(report), by_line)
 
     def at(self, place: Place) -> Finding | None:
-        """The finding on a line: one that a run showed comes first."""
+        """Return the finding on a line: one that a run showed comes first."""
         shown = ("confirmed", "runtime_only")
         return min(self.by_line.get(place, ()), key=lambda f: (f.status not in shown, f.column), default=None)
 
@@ -241,7 +243,7 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
 
     for target in report.targets:
         if target.was_run:
-            troubles = Troubles.of(target.observation)
+            troubles = CaptureFailures.of(target.observation)
             for item in troubles.breaks:
                 first = item.first
                 site = at(
@@ -305,13 +307,14 @@ def _fix(finding: Finding | None) -> str:
 
 
 def _settings(finding: Finding) -> list[str]:
-    """The settings with which Dynamo takes the code as it stands."""
+    """Return the settings with which Dynamo compiles the unmodified code."""
     given = finding.fix.settings if finding.fix is not None else {}
     return [f"torch._dynamo.config.{name} = {value!r}" for name, value in sorted(given.items())]
 
 
 def _fixes(sites: Sequence[SweptSite], found: _Found) -> list[SweptFix]:
-    """What removes sites: a setting all that it is said to cure, a change of code the one that it stands at."""
+    """Return the changes that remove sites: a setting removes all that it should fix, a code change the one at its
+    place."""
     groups: dict[str, list[SweptSite]] = defaultdict(list)
     for site in sites:
         finding = found.at((site.path, site.line))

@@ -1,4 +1,4 @@
-"""Expand the targets of a sweep: files, named models, and the modules of packages."""
+"""Resolve the targets of a sweep to files, named models, and the modules of packages."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ class Wanted:
     """One thing to sweep."""
 
     kind: Kind
-    """`file`: what a file says is run, or each model that it holds; `model`: one that is named; `module`: every nn.Module
+    """`file`: the runs that a file provides, or each model in it; `model`: a named one; `module`: every nn.Module
     class of a module of a package."""
     target: str
-    """`path.py`, `path.py::Name` or `pkg.mod::Name`; of `module` a dotted name."""
+    """`path.py`, `path.py::Name` or `pkg.mod::Name`; for `module` a dotted name."""
     table: TargetTable | None = None
-    """What a file lists it with."""
+    """The table in the file that lists it."""
     named: str | None = None
-    """The model of a library that the target stands for."""
+    """The library model of the target."""
     read: bool = True
-    """Whether its sources were found."""
+    """Its sources were found."""
 
     @property
     def is_unspeakable(self) -> bool:
-        """Whether it is a file that no target can name, as its own name holds what parts a file from a class."""
+        """Return True for a file that no target can name, because its name contains the separator of file and class."""
         return self.kind == "file" and "::" in self.target
 
 
-def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
-    """What was named, each once, in order.
+def resolve_targets(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
+    """Return what was named, each once, in order.
 
-    Raises TcreadyError for what is not there, a glob that nothing matches, and a TOML file that lists no target.
+    Raises TcreadyError for a missing target, a glob without a match, and a TOML file that lists no target.
     """
     found: dict[tuple[Kind, str, str], Wanted] = {}
     for each in (each for name in names for each in _wanted(name, settings)):
@@ -77,10 +77,10 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
                 except TcreadyError as error:
                     raise TcreadyError(f"{name}: [{table.section}.{table.name}] {error}") from None
             else:
-                _refuse_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
+                _reject_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
                 yield Wanted("model", table.target, table)
     elif "::" in name:
-        _refuse_missing(name, root)
+        _reject_missing(name, root)
         yield Wanted("model", name)
     elif (root / name).exists():
         yield from _at(name, settings)
@@ -96,9 +96,9 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
 
 
 def _matching(pattern: str, root: Path) -> Iterator[str]:
-    """The files and folders that a glob stands for, as `glob.glob` has it, but for links that a wildcard meets: no
-    folder is entered by one, as it may lead round in circles, and no file outside of where the wildcards begin is
-    taken."""
+    """Return the files and folders that match a glob, as `glob.glob` does, except for links that match a wildcard:
+    linked folders are not entered, because they may form cycles, and linked files outside of the folder where the
+    wildcards begin are ignored."""
     parts = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern.replace(os.sep, "/")).split("/")
     named = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     folder = "".join(f"{part}/" for part in parts[:named])
@@ -106,7 +106,7 @@ def _matching(pattern: str, root: Path) -> Iterator[str]:
 
 
 def _below(folder: str, parts: Sequence[str], root: Path, top: Path) -> Iterator[str]:
-    """Of `_matching`, what the `parts` of the glob stand for in one folder; files lie below `top`."""
+    """Yield what the `parts` of the glob match in one folder, for `_matching`; files must be below `top`."""
     part, *rest = parts
     if not glob.has_magic(part):
         if rest:
@@ -132,24 +132,24 @@ def _below(folder: str, parts: Sequence[str], root: Path, top: Path) -> Iterator
             yield from _below(f"{folder}{name}/", parts if part == "**" else rest, root, top)
 
 
-def _refuse_missing(text: str, root: Path, where: str = "") -> None:
+def _reject_missing(text: str, root: Path, where: str = "") -> None:
     target = Target.parse(text)
     if target.kind == "path" and not (root / target.place).is_file():
         raise TcreadyError(f"{where}{text}: there is no file {target.place}")
 
 
 def _library_names(text: str, root: Path) -> tuple[str, ...]:
-    """The models of a library that a name or a glob of names stands for; none for any other text."""
-    return library.matching(text, root) or ((text,) if LibraryModel.parse(text) is not None else ())
+    """Return the models of a library that a name or a glob of names matches; none for any other text."""
+    return library.match_models(text, root) or ((text,) if LibraryModel.parse(text) is not None else ())
 
 
 def _of_library(name: str, table: TargetTable | None, settings: Settings) -> Wanted:
-    found = library.named((name,), settings.with_table(table).run, settings.root)[0]
+    found = library.find_models((name,), settings.with_table(table).run, settings.root)[0]
     return Wanted("model", found.target, table, name, found.read)
 
 
 def _at(place: str, settings: Settings) -> Iterator[Wanted]:
-    """A file, or all files of a folder; models of modules that a project lists belong to its own folder."""
+    """Return a file, or all files of a folder; listed models of modules belong to the project's own folder."""
     root = settings.root
     place = os.path.normpath(place)  # named in two ways, it is still one
     if (root / place).is_dir():
@@ -166,8 +166,8 @@ def _at(place: str, settings: Settings) -> Iterator[Wanted]:
 
 
 def _of_package(name: str, settings: Settings) -> Iterator[Wanted]:
-    """Every module of an importable package, found without importing it; one without an `__init__.py` may have several
-    folders."""
+    """Return every module of an importable package, found without importing it; one without an `__init__.py` may
+    have several folders."""
     root = settings.root
     search = locate.default_search_path(root)
     found = locate.find_module(name, search) if _is_dotted(name) else None
@@ -189,7 +189,7 @@ def _of_package(name: str, settings: Settings) -> Iterator[Wanted]:
 
 
 def _modules(name: str, folder: Path, root: Path) -> Iterator[str]:
-    """The dotted names of the modules below the folder of a package."""
+    """Yield the dotted names of the modules below the folder of a package."""
     for unit in units([str(folder)], root):
         path = unit.path
         if path is None or path.suffix != ".py":
@@ -205,20 +205,20 @@ def _is_dotted(name: str) -> bool:
 
 
 def members(module: str, classes: Sequence[str]) -> Iterator[Wanted]:
-    """The models of a module that was listed."""
+    """Return the models of a listed module."""
     yield from (Wanted("model", f"{module}::{name}") for name in classes)
 
 
 def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[PlannedRun, ...]:
-    """The runs that are due of what was read, as far as its source tells; `report` is None if it was not read.
+    """Return the runs that are due for what was read, according to its source; `report` is None if it was not read.
 
-    A file that gives its inputs is run as it says, one that the project lists as it is listed there; of another each
-    model is run, with inputs that are made up.
+    A file with inputs is run with them, one that the project lists as it is listed there; in any other each model is
+    run with generated inputs.
     """
     if Target.parse(each.target).is_notebook:  # it is read
         return ()
     if each.table is not None and each.named is None:
-        return (plan.of_table(each.table, settings.root, requested=True),)
+        return (plan.run_of_table(each.table, settings.root, requested=True),)
     models: Mapping[str, str] = {each.target: each.named} if each.named is not None else {}
     static = _static(report)
     tables = settings.tables or ()
@@ -233,7 +233,7 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
 
 
 def _with_inputs(run: PlannedRun, table: TargetTable) -> PlannedRun:
-    """The run of a library's model with what a table says of it."""
+    """Return the run of a library's model with the settings of a table."""
     return dataclasses.replace(run, table=table, synthesise=table.inputs is None)
 
 

@@ -1,4 +1,5 @@
-"""A task of a sweep as a value, and its execution. Input and output are JSON, so any machine can execute it."""
+"""A unit of a sweep's work as a value, and the code that carries it out. Input and output are JSON, so any machine
+may do it."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from tcready.dynamic import ForkServer
 
 StageOfSweep = Literal["list", "read", "run"]
-"""`list`: which models a module of a package holds; `read`: what the source says; `run`: what a run shows."""
+"""`list`: find the models in a module of a package; `read`: read the source; `run`: run a target."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How sources are read: what of ReadOptions decides what is found in one unit."""
+class SourceOptions:
+    """How sources are read: those of ReadOptions that affect the findings in one unit."""
 
     mode: Literal["infer", "train", "both"] | None = "infer"
     torch: tuple[int, int] | None = None
@@ -56,20 +57,20 @@ class Task:
 
     stage: StageOfSweep
     key: str
-    """What its result is kept under: another one if anything that the result rests on is another."""
+    """The key of its result: it changes if any input of the result changes."""
     target: str
-    """`path.py`, `path.py::Name` or `pkg.mod::Name`; of `list` a dotted module."""
+    """`path.py`, `path.py::Name` or `pkg.mod::Name`; for `list` a dotted module."""
     root: str
     """The working folder, absolute."""
-    asked: Asked = field(default_factory=Asked)
+    source_options: SourceOptions = field(default_factory=SourceOptions)
     run: RunOptions = field(default_factory=RunOptions)
     given_by: str | None = None
-    """The table that gives the inputs of a run, if one does."""
+    """The table with the inputs of a run, if there is one."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a task."""
+    """The result of a task."""
 
     key: str
     value: str
@@ -80,17 +81,17 @@ class Result:
     failure: str = ""
     """Why there is no value, in one line: the task can be tried again."""
     passing: bool = False
-    """Whether the value says of the machine, not of the model, why nothing was run: it is not kept for later sweeps."""
+    """Nothing was run for a reason of the machine, not of the model: the result is not stored for later sweeps."""
 
 
 def refusal(task: Task, why: str, began: float | None = None) -> Result:
-    """The result of a task that gave no value."""
+    """Return the result of a task that gave no value."""
     now = time.time()
     return Result(task.key, "", now if began is None else began, now - (began or now), why)
 
 
 def prepare() -> None:
-    """Makes a process ready to carry out tasks of `list` and `read`, one after the other."""
+    """Prepare a process to carry out tasks of `list` and `read`, one after the other."""
     from tcready.installed import load_rules
 
     load_rules()
@@ -99,7 +100,7 @@ def prepare() -> None:
 
 
 def source_task(task: Task) -> Result:
-    """Carries out a task of `list` or `read`, in this process: nothing of the target is executed."""
+    """Carry out a task of `list` or `read`, in this process: nothing of the target is executed."""
     began, clock = time.time(), time.monotonic()
     try:
         value = _listed(task) if task.stage == "list" else _read(task)
@@ -113,7 +114,7 @@ def source_task(task: Task) -> Result:
 def _listed(task: Task) -> str:
     from tcready.static.classes import module_classes
 
-    return json.dumps(module_classes(task.target, task.asked.options(task.root)))
+    return json.dumps(module_classes(task.target, task.source_options.options(task.root)))
 
 
 def _read(task: Task) -> str:
@@ -121,20 +122,20 @@ def _read(task: Task) -> str:
     from tcready.merge import merge
     from tcready.static import driver
 
-    asked = task.asked
+    options = task.source_options
     found = driver.read(
-        (task.target,), asked.options(task.root), rule_set(), asked.report, cache=asked.cache, jobs=1
+        (task.target,), options.options(task.root), rule_set(), options.report, cache=options.cache, jobs=1
     )
     return json.dumps(as_json(merge(found.result, (), found.rules, found.tool)), separators=(",", ":"))
 
 
 OF_THE_MACHINE = ("no_torch", "device_missing")
-"""Reasons of a stage that say nothing of the model."""
+"""Reasons of a stage that say nothing about the model."""
 
 
 class Place:
-    """Where tasks of `run` are carried out: processes that have imported torch, one for each interpreter and set of
-    variables, of which each run is a copy. It may be used by several threads, each of which must live as long as it."""
+    """Carries out tasks of `run`: each run is forked from a process that has imported torch, one for each
+    interpreter and set of variables. It may be used by several threads, each of which must live as long as it does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,14 +150,14 @@ class Place:
         self.close()
 
     def close(self) -> None:
-        """Ends the servers, and with them the runs that are left."""
+        """End the servers, and with them the remaining runs."""
         with self._lock:
             self._closed = True
         for server in self._alive:  # nobody adds to them any more
             server.close()
 
     def run(self, task: Task, variables: Mapping[str, str] = MappingProxyType({})) -> Result:
-        """Runs one target. Whatever it does, there is a result. `variables` are put into its environment."""
+        """Run one target. There always is a result. `variables` are added to its environment."""
         began, clock = time.time(), time.monotonic()
         around = tuple(sorted(variables.items()))
         try:
@@ -191,7 +192,7 @@ class Place:
             return known
 
     def _new_server(self) -> ForkServer:
-        """With the lock. Raises OSError once all were ended: whoever did that wants no more runs."""
+        """Start a server, with the lock held. Raises OSError after `close`, because no more runs are wanted."""
         from tcready.dynamic import ForkServer
 
         if self._closed:

@@ -1,6 +1,6 @@
-"""Suggest what might stop the recompilations of a job, from the guards that failed. Nothing is run.
+"""Suggest how to stop the recompilations of a job, from the guards that failed. Nothing is run.
 
-What ends them was measured with torch 2.13: `tests/dynamic/test_recompile_advice.py`.
+The suggestions were measured with torch 2.13: `tests/dynamic/test_recompile_advice.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from tcready.schema.run import Recompile, RecompileAdvice
 
 REPEATED = 2
-"""Of one cause so many guards have to fail: a size that changed once is dynamic from then on."""
+"""Minimum number of failed guards with one cause: a size that changed once is dynamic from then on."""
 NUMBER = re.compile(r"^(?:\d+/\d+: )?([\w.\[\]']+) == (-?\d+)$")
-"""As Dynamo writes the guard on an int's value (`EQUALS_MATCH`)."""
+"""Dynamo's guard on an int's value (`EQUALS_MATCH`)."""
 SIZE = re.compile(r"^(?:\d+/\d+: )?tensor '([^']+)' (size|stride) mismatch at index (\d+)\.")
-"""As Dynamo writes the guard on a tensor (`torch/csrc/dynamo/guards.cpp`)."""
+"""Dynamo's guard on a tensor (`torch/csrc/dynamo/guards.cpp`)."""
 OF_A_CALL = re.compile(r"L\['(\w+)'\]")
-"""How it names an argument or another local."""
+"""Dynamo's name for an argument or another local."""
 OF_A_FILE = re.compile(r"G\['(\w+)'\]")
-"""How it names a global."""
+"""Dynamo's name for a global."""
 OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
 COMPILED_IN = "specialize_int"
 OPENED_LATER = "automatic_dynamic_shapes"
@@ -28,18 +28,18 @@ OPENED_LATER = "automatic_dynamic_shapes"
 
 @dataclass(frozen=True)
 class Behind:
-    """What else a trace tells of a function that was compiled again."""
+    """Other facts in a trace about a function that was recompiled."""
 
     needed: Mapping[str, str] = field(default_factory=dict)
-    """Numbers whose value the code needs, as guards name them, and where, if that is named."""
+    """Numbers with values that the code requires, as guards name them, and the place, if known."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Those of `torch._dynamo.config`; empty if the trace has none."""
+    """The `torch._dynamo.config` settings; empty if the trace has none."""
 
 
 def advice(
     recompiles: Iterable[Recompile], behind: Mapping[tuple[str, int, str], Behind]
 ) -> Iterator[RecompileAdvice]:
-    """For each function and each cause that was met again and again, what to do about it.
+    """Return what to do about each function and each repeated cause.
 
     `behind` has functions by file, line and symbol.
     """
@@ -69,7 +69,7 @@ def _plain(name: str) -> str:
 def _for_number(name: str, needed: str | None, settings: Mapping[str, object]) -> tuple[str, str | None]:
     what = f"{_written(name)} is an int that is compiled in, each value anew"
     if needed is not None:
-        return f"{what}: {_asked(needed)}, and no setting changes that: {_FEW}", None
+        return f"{what}: {_requirer(needed)}, and no setting changes that: {_FEW}", None
     if settings.get(COMPILED_IN) is True:
         return (
             f"{what}, as the job set {COMPILED_IN}: set it back",
@@ -93,8 +93,8 @@ def _for_number(name: str, needed: str | None, settings: Mapping[str, object]) -
 _FEW = "call with few values, or keep what needs the number out of what is compiled"
 
 
-def _asked(where: str) -> str:
-    """Who needs a value."""
+def _requirer(where: str) -> str:
+    """Return what requires a value."""
     return f"the code at {where} needs its value" if where else "the code needs its value"
 
 
@@ -105,7 +105,7 @@ def _written(name: str) -> str:
 def _for_size(name: str, dimension: int, needed: str | None) -> tuple[str, str | None]:
     what = f"dimension {dimension} of {name} is compiled in, each size anew"
     if needed is not None:
-        return f"{what}: {_asked(needed)}, and marking it dynamic is an error: {_FEW}", None
+        return f"{what}: {_requirer(needed)}, and marking it dynamic is an error: {_FEW}", None
     if not name.isidentifier():
         return f"{what}: compile with dynamic=True", None
     return (

@@ -1,9 +1,9 @@
-"""Find the files of a trace, and read them line by line.
+"""Read the files of a trace, line by line.
 
-Torch writes one file a process (`torch/_logging/_internal.py`: LazyTraceHandler, TorchLogsFormatter). An event is a line
-with the prefix of a log and a JSON object, whose first key is its kind; what belongs to it, if anything, follows in lines
-that begin with a tab. A job may write gigabytes, nearly all of it code of graphs and kernels: what nobody asks for is
-passed by unread, so that memory does not depend on the size of a file.
+Torch writes one file for each process (`torch/_logging/_internal.py`: LazyTraceHandler, TorchLogsFormatter). An event
+is a line with the prefix of a log and a JSON object; the first key is the kind of the event. Its payload, if any,
+follows in lines that begin with a tab. A job may write gigabytes, nearly all of it code of graphs and kernels. Payloads
+that are not requested are skipped, so memory does not depend on the size of a file.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from typing import Any, cast
 from tcready.schema.words import TcreadyError
 
 NAMED = "dedicated_log_torch_trace_"
-"""How torch begins the names of the files."""
+"""Prefix of the file names that torch chooses."""
 ENDINGS = (".log", ".log.gz", ".txt", ".txt.gz")
-"""Of files that may be a trace under another name; a tool that collects logs gives them its own."""
+"""Suffixes of files that may be a trace under another name; a tool that collects logs chooses its own."""
 FIRST = 50
-"""So many lines of such a file are looked at for an event."""
+"""Number of lines of such a file that are searched for an event."""
 LONGEST = 32 << 20
-"""Bytes of a line; a longer one is none of torch's, which keeps them below 1 MB."""
+"""Maximum bytes of a line. A longer one is not from torch, which keeps them below 1 MB."""
 BLOCK = 1 << 20
-"""Bytes that are read at once."""
+"""Bytes per read."""
 TAB = ord("\t")
 NO_PAYLOAD = re.compile(rb"\n(?=[^\t])")
-"""The end of a line, if the next one is no payload."""
+"""End of a line that is not followed by a payload."""
 DIGEST = re.compile(rb'"has_payload": ?"([0-9a-f]{32})"')
-"""What an event's line says of its payload, in MD5."""
+"""The MD5 digest of the payload in an event's line."""
 EVENT = re.compile(
     rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
 )
@@ -44,32 +44,32 @@ EVENT = re.compile(
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its kind, its JSON object, and as much of its payload as was asked for."""
+    """One event: its kind, its JSON object, and the requested part of its payload."""
 
     kind: str
     data: Mapping[str, Any]
     payload: str | None = None
-    """None if it has none, or nobody asked for it."""
+    """None if it has none, or it was not requested."""
     whole: bool = True
-    """Whether the payload is as it was written, by the digest that the event gives of it."""
+    """The payload is intact, according to the digest in the event."""
 
 
 @dataclass
 class Condition:
-    """What was found in a file that is none of a trace, or not whole."""
+    """Problems of a file that is not a trace, or is damaged."""
 
     events: int = 0
     foreign: int = 0
-    """Lines that are no event and belong to none."""
+    """Lines that neither are nor belong to an event."""
     unreadable: int = 0
-    """Events whose JSON cannot be read."""
+    """Events with JSON that cannot be read."""
     damaged: int = 0
-    """Payloads that are not what was written."""
+    """Payloads that differ from what was written."""
     cut: bool = False
-    """Whether the last line has no end, or the file cannot be read to its end."""
+    """The last line has no end, or the file cannot be read to its end."""
 
     def words(self) -> str:
-        """What is wrong, in a few words; empty if nothing is."""
+        """Return the problems, in a few words; empty if there are none."""
         if not self.events:
             if self.foreign:
                 return "no event of a trace is in it"
@@ -85,8 +85,8 @@ class Condition:
         return ", ".join(found)
 
 
-def found(named: str, root: Path) -> list[Path]:
-    """The files of a trace: a file that is named, or those in a folder and below, by name.
+def find_files(named: str, root: Path) -> list[Path]:
+    """Return the files of a trace: a named file, or those in a folder and below, by name.
 
     Raises TcreadyError if there are none.
     """
@@ -108,9 +108,9 @@ def found(named: str, root: Path) -> list[Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether one of the first lines is an event."""
+    """Return True if one of the first lines is an event."""
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             return path.name.startswith(NAMED) or any(
                 EVENT.match(file.readline(LONGEST)) is not None for _ in range(FIRST)
             )
@@ -118,8 +118,8 @@ def _is_trace(path: Path) -> bool:
         return path.name.startswith(NAMED)
 
 
-def _opened(path: Path) -> BufferedIOBase:
-    """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
+def _open(path: Path) -> BufferedIOBase:
+    """Open the bytes of a file, decompressed if they are gzip, whatever its name. Raises OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path) if packed else path.open("rb")
@@ -127,14 +127,14 @@ def _opened(path: Path) -> BufferedIOBase:
 
 @dataclass
 class _Payload:
-    """What is kept of the payload that is being read."""
+    """The stored part of the payload that is being read."""
 
     limit: int
-    """So many bytes are kept at most; the rest is counted in the digest alone."""
+    """Maximum number of bytes to store; the rest only counts for the digest."""
     lines: list[bytes] = field(default_factory=list)
     size: int = 0
     any: bool = False
-    """Whether there was a line of it."""
+    """There was a line of it."""
     digest: Any = None
 
     def add(self, line: bytes) -> None:
@@ -152,19 +152,19 @@ class _Payload:
 def events(
     path: Path, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
 ) -> Iterator[Event]:
-    """The events of one file, in order.
+    """Yield the events of one file, in order.
 
     Args:
         path: The file.
-        wanted: Given an event's kind, and its JSON object (empty until the kind is wanted): how many bytes of its payload
-            to keep; None passes the event by. It is asked twice, the first time of the kind alone.
-        seen: Is told what is wrong with the file; nothing is raised for that.
+        wanted: Called with an event's kind and its JSON object (empty in the first call); returns how many bytes of its
+            payload to store, or None to skip the event. It is called twice, the first time with the kind alone.
+        seen: Collects problems of the file; they are not raised.
 
     Raises:
         TcreadyError: The file cannot be opened.
     """
     try:
-        file = _opened(path)
+        file = _open(path)
     except OSError as error:
         raise TcreadyError(f"{path}: {error.strerror or error}") from None
     with file:
@@ -179,16 +179,17 @@ class _Lines:
         self._seen = seen
         self._buffer = b""
         self._at = 0
-        """Where in the buffer the next line begins."""
+        """Position of the next line in the buffer."""
         self._read = 0
 
     @property
     def place(self) -> int:
-        """How many bytes stand before the next line."""
+        """Return the number of bytes before the next line."""
         return self._read - len(self._buffer) + self._at
 
     def digest_from(self, place: int) -> str:
-        """The digest of a payload that begins there and is the last of the file; nothing can be read afterwards."""
+        """Return the digest of a payload that begins there and is the last of the file; nothing can be read
+        afterwards."""
         self._at = place - (self._read - len(self._buffer))
         if self._at < 0:  # gone from the buffer; what gzip made is then unpacked again from its beginning
             self._file.seek(place)
@@ -199,9 +200,9 @@ class _Lines:
         return str(payload.digest.hexdigest()) if payload.digest is not None else ""
 
     def next(self) -> bytes | None:
-        """The next line without its end; None behind the last.
+        """Return the next line without its end; None after the last.
 
-        Of a line that is longer than any of torch's it is empty.
+        A line that is longer than any of torch's is returned empty.
         """
         long = False
         while True:
@@ -220,7 +221,7 @@ class _Lines:
                 return rest or None
 
     def skip_payload(self) -> None:
-        """Passes by the lines that begin with a tab, from here on."""
+        """Skip the following lines that begin with a tab."""
         if self._at == len(self._buffer) and not self._more():
             return
         if self._buffer[self._at] != TAB:
@@ -238,7 +239,7 @@ class _Lines:
                 return
 
     def _more(self) -> bool:
-        """Reads another block; false behind the last."""
+        """Read another block; return False after the last."""
         block = b"".join(self._parts())
         if not block:
             return False
@@ -247,7 +248,7 @@ class _Lines:
         return True
 
     def _parts(self) -> Iterator[bytes]:
-        """What makes up a block, as it comes: of a packed file that was cut, all that stands before the cut."""
+        """Yield the parts of a block as they are decompressed: for a truncated archive, everything before the cut."""
         left = BLOCK
         while left:
             try:
@@ -296,28 +297,28 @@ def _events(
 
 
 def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
-    """The JSON object of an event; None if it cannot be read."""
+    """Return the JSON object of an event; None if it cannot be read."""
     try:
         data: Mapping[str, Any] = json.loads(text)
-        return cast("Mapping[str, Any]", _spelled(data)) if b"\\u" in text else data
+        return cast("Mapping[str, Any]", _without_surrogates(data)) if b"\\u" in text else data
     except (ValueError, RecursionError):
         seen.unreadable += not seen.cut
         return None
 
 
-def _spelled(value: Any) -> Any:
-    """The same with halves of characters replaced, which JSON can spell and no file can hold."""
+def _without_surrogates(value: Any) -> Any:
+    """Replace lone surrogates, which JSON can represent and files cannot."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_spelled(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_spelled(name): _spelled(item) for name, item in value.items()}
+        return {_without_surrogates(name): _without_surrogates(item) for name, item in value.items()}
     return value
 
 
 def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Condition) -> Event:
-    """The event once its payload has ended."""
+    """Return the event once its payload has ended."""
     if not payload.limit:
         return Event(kind, data)
     known = data.get("has_payload")

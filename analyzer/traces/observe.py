@@ -1,4 +1,4 @@
-"""Make Observations of what a job compiled, one for each function that it passed to torch.compile."""
+"""Make observations of what a job's processes compiled: one for each function that the job compiled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcready.schema.run import (
     Trace,
     TracedProcess,
 )
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 from tcready.schema.words import STAGES, Mode
 from tcready.traces import files, places
 from tcready.traces.advice import Behind, advice
@@ -40,9 +40,9 @@ NEVER = (
     "frames that are given up before they are compiled: generators, frames without a tensor",
     "outputs compared with eager, and speed",
 )
-"""What no trace holds."""
+"""What no trace contains."""
 NO_MODE = "whether it was training or inference: no graph tells, so the sources are read as inference"
-"""What a trace lacks as well if AOTAutograd compiled nothing."""
+"""What a trace lacks in addition if AOTAutograd compiled nothing."""
 ELSEWHERE = "a trace does not tell"
 STACK_TEXT = re.compile(
     r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE
@@ -50,12 +50,12 @@ STACK_TEXT = re.compile(
 """A frame of a printed traceback with its line of source."""
 KERNELS = "kernels"
 CALLED = (".forward", ".__call__")
-"""What a class is named by, where torch compiled an instance of it."""
+"""Methods that identify a class if torch compiled an instance of it."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What traces hold."""
+    """The content of traces."""
 
     observations: tuple[Observation, ...]
     roots: Mapping[str, tuple[str, Definition]]
@@ -65,7 +65,7 @@ class Traced:
 
 @dataclass
 class _Group:
-    """What one compiled function and all that it calls came to, in every process."""
+    """The compilations of one function and of everything that it calls, in every process."""
 
     root: tuple[str, Definition] | None
     found: list[tuple[Process, TraceNames, list[Compilation]]] = field(default_factory=list)
@@ -78,19 +78,19 @@ def read(
     search: Sequence[Path] = (),
     packages: tuple[str, ...] = (),
 ) -> Traced:
-    """What the files and folders hold that a job left under TORCH_TRACE.
+    """Read the files and folders that a job wrote with TORCH_TRACE.
 
     Args:
-        named: Files, or folders of them; together they are of one job.
-        root: The working folder: paths are told relative to it.
-        moved: Folders of the job, each with the folder here that it is.
+        named: Files, or folders of them, all of one job.
+        root: The working folder: paths are relative to it.
+        moved: Folders of the job, each with the corresponding folder here.
         search: Where packages are installed.
         packages: Installed packages that count as the user's own.
 
     Raises:
-        TcreadyError: A file or folder is not there, or holds no trace.
+        TcreadyError: A file or folder does not exist, or contains no trace.
     """
-    paths = [path for each in named for path in files.found(each, root)]
+    paths = [path for each in named for path in files.find_files(each, root)]
     processes = [read_process(path) for path in dict.fromkeys(paths)]
     known = {path for process in processes for path in _user_paths(process, root)}
     found = places.find(known, root, moved, search)
@@ -140,7 +140,7 @@ def read(
 
 
 def _user_paths(process: Process, root: Path) -> Iterator[str]:
-    """Every file of the job's own that the trace names."""
+    """Return every file of the job's own that the trace names."""
     names = TraceNames(str(root), {}, process.torch_folder)
     given: set[str] = set()
     for each in process.compilations:
@@ -157,7 +157,7 @@ def _user_paths(process: Process, root: Path) -> Iterator[str]:
 
 
 def _groups(processes: Sequence[tuple[Process, TraceNames]]) -> dict[str, _Group]:
-    """By target, in the order in which they were compiled first."""
+    """Return the groups by target, in the order in which they were compiled first."""
     groups: dict[str, _Group] = {}
     for process, names in processes:
         targets: dict[tuple[int, Place | None], str] = {}
@@ -181,10 +181,10 @@ def _groups(processes: Sequence[tuple[Process, TraceNames]]) -> dict[str, _Group
 
 
 class _Roots:
-    """The functions that one process had torch compile, by who called them.
+    """The functions that one process compiled as roots, by their callers.
 
-    Torch gives the stack of each frame that it compiles, without the last few of those that called it: the compiled
-    function may be among them. What it calls is then told by its stack, which begins as that of the function does.
+    Torch gives the stack of each frame that it compiles, without the last few callers: the compiled function may be
+    among these. Its callees are then found by their stacks, which begin as that of the function does.
     """
 
     def __init__(self, names: TraceNames) -> None:
@@ -192,7 +192,7 @@ class _Roots:
         self._known: list[tuple[tuple[tuple[str, str], ...], Frame]] = []
 
     def of(self, each: Compilation) -> Frame | None:
-        """The function that a compilation is of, or of what it calls; None if no code is named. Its path is the job's."""
+        """Return the root function of a compilation; None if no code is named. Its path is the job's."""
         stack = each.stack if each.stack and each.stack[-1][0] else ()
         if not stack and each.place is not None:
             stack = ((each.place.path, each.place.line, each.place.name),)
@@ -219,7 +219,7 @@ class _Roots:
 
 
 def _target(root: Frame, names: TraceNames) -> str:
-    """What names the compiled function: `models/net.py::Net`, or `pkg.mod::Net` of an installed one."""
+    """Return the target of the compiled function: `models/net.py::Net`, or `pkg.mod::Net` for an installed one."""
     symbol = names.symbol(root.path, root.line, root.symbol)
     for suffix in CALLED:
         symbol = symbol.removesuffix(suffix)
@@ -232,7 +232,7 @@ def _target(root: Frame, names: TraceNames) -> str:
 
 
 def _begins(root: Frame | None, names: TraceNames) -> tuple[str, Definition] | None:
-    """The file and the function that a frame is in; None if its source is not here."""
+    """Return the file and the function around a frame; None if its source is not here."""
     around = names.function(root.path, root.line, root.symbol) if root is not None else None
     if root is None or around is None or not around.function:
         return None
@@ -285,7 +285,7 @@ def _observation(target: str, group: _Group) -> Observation:
 
 
 def _environment(processes: Iterable[Process]) -> Mapping[str, Any]:
-    """Of the first process that tells; of several devices that which is no CPU."""
+    """Return the environment of the first process that has it; of several devices the one that is not a CPU."""
     found: dict[str, Any] = {}
     for process in processes:
         for name, value in process.environment.items():
@@ -312,7 +312,7 @@ def _trace(group: _Group, compilations: Sequence[Compilation], again: Sequence[R
 
 
 def _behind(group: _Group) -> Mapping[tuple[str, int, str], Behind]:
-    """What else a trace tells of functions that were compiled again, by file, line and symbol."""
+    """Return other facts about recompiled functions, by file, line and symbol."""
     found: dict[tuple[str, int, str], Behind] = {}
     for _, names, some in group.found:
         for each in some:
@@ -335,7 +335,8 @@ def _seconds(some: Iterable[Compilation]) -> float:
 
 
 def _compile_times(group: _Group) -> list[CompileTime]:
-    """By function, the longest first; a part that was resumed behind a break counts for its function."""
+    """Return compile times by function, the longest first; a part that was resumed after a break counts for its
+    function."""
     by_frame: dict[tuple[str, int, str], list[Compilation]] = defaultdict(list)
     for _, names, some in group.found:
         for each in some:
@@ -381,12 +382,12 @@ def _capture(seen: Observation, group: _Group) -> Stage:
     if not any(each.row is not None for _, _, some in group.found for each in some):
         return Stage("capture", "not_run", "the trace holds the end of no compilation", reason="not_asked")
     count = len(seen.graphs)
-    words = f"{count} graph{'' if count == 1 else 's'}, {Troubles.of(seen).summary()}, by the trace of a job"
+    words = f"{count} graph{'' if count == 1 else 's'}, {CaptureFailures.of(seen).summary()}, by the trace of a job"
     return Stage("capture", "pass", words)
 
 
 def _failure(each: Compilation, names: TraceNames) -> str:
-    """What a compilation raised, and at which line of the user's."""
+    """Return the error of a compilation, and the user's line that raised it."""
     row = each.row or {}
     path, line = row.get("fail_user_frame_filename"), row.get("fail_user_frame_lineno")
     words = narrate.ADDRESS.sub("", each.raised or "")
@@ -396,7 +397,7 @@ def _failure(each: Compilation, names: TraceNames) -> str:
 
 
 def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observation:
-    """Of a trace in which no code was compiled, or of which too little is left."""
+    """Return the result for a trace in which no code was compiled, or that is too incomplete."""
     detail = "the trace holds no compilation"
     stages = tuple(
         Stage(name, "not_run", detail if name == "capture" else ELSEWHERE, reason="not_asked")
@@ -419,7 +420,7 @@ def _conditions(processes: Iterable[Process]) -> Iterator[str]:
 
 
 def _pointed_at(seen: Observation) -> Iterator[str]:
-    """Paths, as shown, of what a report tells places of."""
+    """Return the display paths of the places in a report."""
     yield from (site.path for site in seen.break_sites if site.origin == "own")
     yield from (frame.path for frame in seen.skipped_frames if not frame.benign and frame.origin == "own")
     yield from (event.path for event in seen.recompiles if event.origin == "own")
@@ -427,7 +428,7 @@ def _pointed_at(seen: Observation) -> Iterator[str]:
 
 
 def _not_here(paths: Iterable[str]) -> Iterator[str]:
-    """What to say of the job's own files that are not here."""
+    """Return a warning about the job's own files that are not here."""
     for path in sorted(paths):
         folder = path.rpartition("/")[0] or "/"
         yield (
@@ -437,8 +438,8 @@ def _not_here(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _changed(processes: Iterable[tuple[Process, TraceNames]]) -> Iterator[tuple[str, str]]:
-    """Files of the job whose source here is not what it ran, as far as the trace shows lines of them, each with what to
-    say of it."""
+    """Return files of the job with a different source here, as far as the trace has lines of them, each with a
+    warning."""
     apart = "what the job shows of it stands under the job's path: take the version that the job ran to see both together"
     for process, names in processes:
         for each in process.compilations:

@@ -1,8 +1,8 @@
-"""Map files of the job's machine to files here, and name their places.
+"""Find the files of a job's machine here, their origin, and the names of their places.
 
-A file is looked for, in this order: where `--trace-root OLD=NEW` says; below a site-packages folder, if it was below one;
-at its own path, if that is in the project; and in the project, where the file is taken whose path ends as the job's does,
-in the most names of folders. Nothing else is opened: a trace comes from elsewhere, and what is read may be shown.
+A file is searched in this order: where `--trace-root OLD=NEW` says; below a site-packages folder, if it was below one;
+at its own path, if that is in the project; and in the project, the file with the longest common path suffix. Nothing
+else is opened: a trace may come from anywhere, and what is read may be shown.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tcready.schema.paths import display_path, origin_of
 from tcready.schema.words import Origin
 
 STANDARD = re.compile(r"/lib(?:64)?/python\d+\.\d+t?/|/lib/python\d*\.zip/|/Lib/[a-z_]+(?:/|\.py$)")
-"""How paths of the standard library look."""
+"""Pattern of paths of the standard library."""
 OURS = re.compile(r"\.pyz/(?:tcready/|__main__\.py$)|/tcready/dynamic/")
 """tcready's own files: a trace may be of one of its runs."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "build", "dist", *SITE_FOLDERS})
-"""Folders of a project in which no source of it is looked for, beside hidden ones and virtual environments."""
+"""Folders of a project that are not searched for its source, besides hidden ones and virtual environments."""
 LARGEST = 8 << 20
-"""Bytes of a source that is read."""
+"""Maximum size of a source in bytes."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What became of the paths of a job."""
+    """The paths of a job, as far as they were found."""
 
     here: Mapping[str, str]
-    """The job's path to the one here."""
+    """The job's path -> the path here."""
     ambiguous: Mapping[str, tuple[str, ...]]
-    """The job's path to the several here that it may be, shown relative to the project."""
+    """The job's path -> several candidates here, relative to the project."""
 
 
 def find(paths: Iterable[str], root: Path, moved: Sequence[tuple[str, str]], search: Sequence[Path]) -> Found:
-    """Finds files of a job here.
+    """Find files of a job here.
 
     Args:
-        paths: As the job knows them.
+        paths: As the job names them.
         root: The working folder: files of the project are below it.
-        moved: Folders of the job, and where they are here (relative to `root`).
+        moved: Folders of the job, and the corresponding ones here (relative to `root`).
         search: Where packages are installed.
     """
     project = _Project(root)
@@ -76,7 +76,7 @@ def find(paths: Iterable[str], root: Path, moved: Sequence[tuple[str, str]], sea
 
 
 def _moved(given: str, root: Path, moved: Sequence[tuple[str, str]]) -> str | None:
-    """The file that `--trace-root` says, if it is there; of several folders the innermost."""
+    """Return the file according to `--trace-root`, if it exists; of several folders the innermost."""
     for old, new in sorted(moved, key=lambda pair: -len(pair[0])):
         base = slashed(old).rstrip("/")
         if given.startswith(base + "/"):
@@ -110,9 +110,9 @@ class _Project:
         return found
 
     def alike(self, given: str) -> list[str]:
-        """The files whose paths end as `given` does, in the most names; by path.
+        """Return the files with the longest common path suffix with `given`; by path.
 
-        One name says enough only of a file that stands in the project's folder itself.
+        A match of the file name alone is enough only for a file directly in the project's folder.
         """
         wanted = given.split("/")
         scores = {file: _common(wanted, file.split("/")) for file in self._files.get(wanted[-1], ())}
@@ -122,7 +122,7 @@ class _Project:
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many names at their ends are the same."""
+    """Return the length of the common suffix, in names."""
     count = 0
     for one, other in zip(reversed(first), reversed(second), strict=False):
         if one != other:
@@ -138,11 +138,11 @@ class Sources:
         self._known: dict[str, tuple[tuple[Definition, ...], tuple[str, ...]]] = {}
 
     def definitions(self, path: str) -> tuple[Definition, ...]:
-        """Nothing if the file cannot be read or parsed."""
+        """Return its definitions; nothing if the file cannot be read or parsed."""
         return self._read(path)[0]
 
     def lines(self, path: str) -> tuple[str, ...]:
-        """Nothing if the file cannot be read."""
+        """Return its lines; nothing if the file cannot be read."""
         return self._read(path)[1]
 
     def _read(self, path: str) -> tuple[tuple[Definition, ...], tuple[str, ...]]:
@@ -175,18 +175,18 @@ def _named(definition: Definition, name: str) -> bool:
 
 @dataclass
 class TraceNames:
-    """The Naming of a trace: its paths are the job's, and are shown as those here where they are here."""
+    """The Naming of a trace: its paths are the job's, and are displayed as those here if they exist here."""
 
     root: str
     here: Mapping[str, str]
-    """The job's path to the one here."""
+    """The job's path -> the path here."""
     torch_folder: str | None
-    """Of the job, with a slash behind."""
+    """Torch's folder in the job, with a trailing slash."""
     packages: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
     """Every path of the job."""
     sources: dict[str, str] = field(default_factory=dict)
-    """Path as shown to the file here, of those that were named so far."""
+    """Display path -> file here, for the paths named so far."""
     texts: Sources = field(default_factory=Sources)
 
     def is_user(self, path: str) -> bool:
@@ -212,7 +212,7 @@ class TraceNames:
         return shown
 
     def origin(self, path: str) -> Origin:
-        """As of a file here; the job's own code counts as the user's wherever it stood."""
+        """Return the origin as for a file here; the job's own code counts as the user's wherever it was."""
         local = self.here.get(path)
         if local is not None:
             return origin_of(local, self.root, self.packages)
@@ -228,7 +228,8 @@ class TraceNames:
         return found.symbol if found is not None else plain_name(name) or "<module>"
 
     def function(self, path: str, line: int, name: str) -> Definition | None:
-        """The definition that a frame is in: around its line, or the next of its name if the source has changed."""
+        """Return the definition that contains a frame: around its line, or the next of its name if the source has
+        changed."""
         around = self.around(path, line)
         plain = plain_name(name)
         if not plain or plain.startswith("<") or (around is not None and _named(around, plain)):
@@ -246,7 +247,7 @@ class TraceNames:
         return Frame(self.path(path), line, symbol)
 
     def guard_file(self, shown: str, place: Place) -> str | None:
-        """The file that a guard names: the frame's own, or another of the job."""
+        """Return the file that a guard names: the frame's own, or another of the job."""
         if self.torch_folder is None:
             return None
         folder = self.torch_folder.rstrip("/")
@@ -264,11 +265,11 @@ class TraceNames:
         )
 
     def break_id(self, kind: str) -> str | None:
-        """None: the registry is torch's; messages name their page since torch 2.9."""
+        """Return None: the registry is torch's; messages name their page since torch 2.9."""
         return None
 
     def fits(self, place: Place) -> bool:
-        """Whether code that the job ran begins here at the same line; true if that cannot be told."""
+        """Return True if code that the job ran begins here at the same line, or if that is unknown."""
         local = self.here.get(place.path)
         if local is None or plain_name(place.name).startswith("<") or plain_name(place.name) != place.name:
             return True
@@ -280,7 +281,7 @@ class TraceNames:
         )
 
     def text(self, path: str, line: int) -> str | None:
-        """The line of a source here, without its indentation; None if it is not here."""
+        """Return the line of a source here, without its indentation; None if it is not here."""
         local = self.here.get(path)
         lines = self.texts.lines(local) if local is not None else ()
         if local is None or not lines:

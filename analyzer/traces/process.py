@@ -1,8 +1,8 @@
 """Read what one process compiled from its file of the trace.
 
 The events are those of torch 2.13 and 2.14 (`torch/_dynamo/convert_frame.py`, `symbolic_convert.py`, `guards.py`,
-`output_graph.py`, `utils.py`). A compilation is known by its id (`frame_id/frame_compile_id`); after
-`torch._dynamo.reset()` ids begin anew, so that one which has ended is not the same as a later one.
+`output_graph.py`, `utils.py`). A compilation is identified by its ID (`frame_id/frame_compile_id`). IDs restart after
+`torch._dynamo.reset()`, so a finished compilation is not the same as a later one with its ID.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from tcready.events.whose import slashed
 from tcready.traces.files import Condition, Event, events
 
 TEXT = 256 << 10
-"""Bytes that are kept of the text of a break, an error, a list of guards."""
+"""Maximum stored bytes of the text of a break, an error, a list of guards."""
 LARGEST = 10**9
-"""No trace counts so many lines, operations, guards or ranks."""
+"""Upper bound of any number of lines, operations, guards or ranks in a trace."""
 GRAPH = 16 << 20
-"""Bytes that are read of the code of a graph, for the lines that its operations come from."""
+"""Maximum bytes that are read of the code of a graph, for the lines of its operations."""
 METRICS = ("compilation_metrics", "bwd_compilation_metrics")
-"""The rows of metrics that are told once a compilation has ended; at run time more follow under `..._runtime`."""
+"""The rows of metrics that follow the end of a compilation; more follow at run time under `..._runtime`."""
 ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons", "dynamo_error", "torch_version")
 GUARDS = "dynamo_cpp_guards_str"
-"""An event of code that is kept: `has_guarded_code` is true of some frames that Dynamo gave up, too."""
+"""The event of code that is used: `has_guarded_code` is also true of some frames that Dynamo gave up."""
 BACKWARD = ("aot_joint_graph", "aot_backward_graph", "bwd_compilation_metrics")
 """Events that only training leaves."""
 NEEDED = "symbolic_shape_specialization"
-"""The event of a number that could have been left open, had the code not asked for its value."""
+"""The event of a number that could have stayed symbolic, had the code not required its value."""
 SETTINGS = "dynamo_config"
 """The column of a row of metrics with the settings of `torch._dynamo.config`, as JSON."""
 INFERENCE = "aot_inference_graph"
 """The event of a graph for which AOTAutograd made no backward."""
 SOFT = ("Unsupported", "UserError")
-"""Errors that Dynamo answers by running the frame eagerly; any other is raised, unless `suppress_errors` is set."""
+"""Errors after which Dynamo runs the frame eagerly; any other is raised, unless `suppress_errors` is set."""
 GRAPH_LINE = re.compile(r"# File: (.+?):([1-9]\d{0,8}) in ")
-"""What stands above an operation in the code of a graph."""
+"""The comment above an operation in the code of a graph."""
 DEVICE = re.compile(r'"[a-z]+\d*\[[^\]\n]*\](?:\[[^\]\n]*\])?([a-z]+)(?::\d+)?"')
-"""What a graph's code says of a value: `"f32[4, 8][8, 1]cuda:0"`."""
+"""The annotation of a value in a graph's code: `"f32[4, 8][8, 1]cuda:0"`."""
 FROM_USER_CODE = "from user code:"
 ROW = (
     "co_name",
@@ -71,12 +71,12 @@ ROW = (
     "config_suppress_errors",
     *times.FIELDS,
 )
-"""What is kept of a row of metrics."""
+"""The columns of a row of metrics that are used."""
 EVAL_FRAME = "/torch/_dynamo/eval_frame.py"
 CONVERT_FRAME = "/torch/_dynamo/convert_frame.py"
 
 Id = tuple[int | None, int | None, int | None]
-"""Of compiled autograd, of the frame, and how often that was compiled."""
+"""ID of compiled autograd, of the frame, and its compilation count."""
 
 
 @dataclass
@@ -86,37 +86,37 @@ class Compilation:
     id: Id
     place: Place | None = None
     stack: tuple[RawFrame, ...] = ()
-    """Who called, outermost first, the frame itself last."""
+    """The callers, outermost first, the frame itself last."""
     breaks: list[str] = field(default_factory=list)
     guards: list[tuple[str, ...]] = field(default_factory=list)
-    """Those that failed, if it was compiled before."""
+    """The failed guards, if it was compiled before."""
     error: str = ""
-    """The traceback of what ended it."""
+    """The traceback of the error that ended it."""
     row: Mapping[str, Any] | None = None
     later: list[Mapping[str, Any]] = field(default_factory=list)
-    """Rows of its backward, and of what was done at run time."""
+    """Rows of its backward, and of work at run time."""
     guarded: bool = False
-    """Whether guards were made for its code."""
+    """Guards were made for its code."""
     backward: bool = False
-    """Whether anything of training was seen."""
+    """An event of training was seen."""
     inference: bool = False
-    """Whether a graph of it was compiled without a backward."""
+    """A graph of it was compiled without a backward."""
     needed: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Numbers whose value the code needs, as guards name them, and the line that does; no file if no line is named."""
+    """Numbers with values that the code requires, as guards name them, and the line; no file if no line is named."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Those of `torch._dynamo.config`; empty if the trace has none."""
+    """The `torch._dynamo.config` settings; empty if the trace has none."""
     lines: set[tuple[str, int]] = field(default_factory=set)
-    """Of operations in its graphs."""
+    """Lines of operations in its graphs."""
 
     @property
     def name(self) -> str:
-        """As torch's logs spell it: `0/1`, `!0/2/0` under compiled autograd."""
+        """Return its name in torch's logs: `0/1`, `!0/2/0` under compiled autograd."""
         autograd, frame, compiled = self.id
         return f"{frame}/{compiled}" if autograd is None else f"!{autograd}/{frame}/{compiled}"
 
     @property
-    def kept(self) -> bool:
-        """Whether it came to code that is run."""
+    def has_code(self) -> bool:
+        """Return True if it produced code that is run."""
         row = self.row or {}
         return bool(row.get("has_guarded_code")) and (self.guarded or bool(row.get("graph_op_count")))
 
@@ -126,7 +126,7 @@ class Compilation:
 
     @property
     def raised(self) -> str | None:
-        """The error that reached the job, in one line; None if it was answered by running the frame eagerly."""
+        """Return the error that reached the job, in one line; None if the frame was run eagerly instead."""
         row = self.row or {}
         kind = row.get("fail_type")
         if not isinstance(kind, str) or "Skip" in kind or kind in SOFT or row.get("config_suppress_errors"):
@@ -137,22 +137,22 @@ class Compilation:
 
 @dataclass
 class Process:
-    """What one process did, as far as its file tells."""
+    """The compilations of one process, according to its file."""
 
     file: str
     rank: int | None = None
     compilations: list[Compilation] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
     torch_folder: str | None = None
-    """Where torch stood, with a slash behind."""
+    """Torch's folder, with a trailing slash."""
     nameless: int = 0
-    """Compilations whose code no event names."""
+    """Compilations without an event that names their code."""
     unknown_strings: int = 0
-    """Stacks with files whose names are not in the file: its beginning is missing."""
+    """Stacks that refer to file names missing in the file because its beginning is missing."""
     condition: Condition = field(default_factory=Condition)
 
     def lacks(self) -> str:
-        """What is wrong with the file; empty if nothing is."""
+        """Return the problems of the file; empty if there are none."""
         found = [self.condition.words()]
         open_ = [each for each in self.compilations if each.row is None and each.id[1] is not None]
         if open_:
@@ -170,7 +170,7 @@ def _counted(count: int, one: str) -> str:
 
 
 def read(path: Path) -> Process:
-    """One file of a trace. Raises TcreadyError if it cannot be opened; whatever is wrong inside is told."""
+    """Read one file of a trace. Raises TcreadyError if it cannot be opened; problems inside are reported."""
     process = Process(path.name)
     match = re.search(r"_rank_(\d+)_", path.name)
     if match:
@@ -185,7 +185,7 @@ def read(path: Path) -> Process:
 
 
 def _wanted(kind: str, data: Mapping[str, Any]) -> int | None:
-    """How much of an event's payload is read; None for an event that nothing is taken from."""
+    """Return how many bytes of an event's payload to read; None for an unused event."""
     if kind == "artifact":
         if not data:
             return 0
@@ -202,7 +202,7 @@ def _wanted(kind: str, data: Mapping[str, Any]) -> int | None:
 
 
 class _Reader:
-    """Puts the events of one file together."""
+    """Combines the events of one file."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -321,10 +321,10 @@ class _Reader:
         self.places[compilation.id[:2]] = place
 
     def _of(self, data: Mapping[str, Any], begins: bool = False) -> Compilation | None:
-        """The compilation that an event is of; None if it names none.
+        """Return the compilation of an event; None if it names none.
 
-        `begins`: of what comes before a compilation's row of metrics: behind that row it is another one, with ids that
-        began anew.
+        `begins`: the event comes before a compilation's row of metrics: after that row it is another compilation, with
+        restarted IDs.
         """
         numbers = (data.get(name) for name in ("compiled_autograd_id", "frame_id", "frame_compile_id"))
         autograd, frame, compiled = map(_count, numbers)
@@ -339,31 +339,32 @@ class _Reader:
 
 
 def _count(number: object) -> int | None:
-    """A number of things; None for what can be none."""
+    """Return a count; None if it cannot be one."""
     return number if type(number) is int and 0 <= number < LARGEST else None
 
 
 def _line(number: object) -> int:
-    """A line as reports count them, from 1; the first if it is no number of a line."""
+    """Return a line number from 1, as in reports; 1 if it is not a line number."""
     return _count(number) or 1
 
 
 def record_of(compilations: list[Compilation]) -> Record:
-    """What Dynamo did in these compilations, as a run records it; of code that no event names nothing."""
+    """Return what Dynamo did in these compilations, in the form of a run's record; nothing for code that no event
+    names."""
     record = Record()
     for each in compilations:
         place = each.place
         texts = each.breaks or _unlogged_break(each)
-        skipped = not each.kept
+        skipped = not each.has_code
         record.breaks += [BreakEvent(text, place, skipped, SKIP_REST in text) for text in texts]
         record.traced |= each.lines
         if place is None:
             continue
-        record.recompiles += [RecompileEvent(place, reasons, each.kept) for reasons in each.guards]
+        record.recompiles += [RecompileEvent(place, reasons, each.has_code) for reasons in each.guards]
         row = each.row
         if row is None:
             continue
-        if each.kept:
+        if each.has_code:
             seconds = round(times.seconds(row, times.ENTIRE), 6) or None
             ops, guards = row.get("graph_op_count"), row.get("guard_count")
             record.compiled.append(
@@ -388,11 +389,11 @@ def record_of(compilations: list[Compilation]) -> Record:
 
 
 def _unlogged_break(each: Compilation) -> list[str]:
-    """The break on which a frame was given up, if only its error tells it: torch logs some only under
-    `TORCH_LOGS=graph_breaks`, which a run has on. In the words of that log."""
+    """Return the break on which a frame was given up, if only its error has it: torch logs some only with
+    `TORCH_LOGS=graph_breaks`, which a run sets. It has the wording of that log."""
     kind = (each.row or {}).get("fail_type")
     reason = str((each.row or {}).get("fail_reason") or "")
-    if each.kept or kind not in SOFT or reason.startswith(RECOMPILE_LIMIT):
+    if each.has_code or kind not in SOFT or reason.startswith(RECOMPILE_LIMIT):
         return []
     _, shown, below = each.error.rpartition(FROM_USER_CODE)
     if not shown:

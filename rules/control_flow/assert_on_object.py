@@ -55,9 +55,9 @@ def _is_no_constant(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._truths import asserting_object
+    from tcready.rules._truths import rewrite_object_assert
 
-    return asserting_object(place)
+    return rewrite_object_assert(place)
 
 
 RULE = Rule(

@@ -61,10 +61,10 @@ def walks_tensors(value: Value) -> bool:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._tests import written_anew
-    from tcready.rules._truths import deciding
+    from tcready.rules._truths import rewrite_decisions
 
     yield from written_anew(place)
-    yield from deciding(place)
+    yield from rewrite_decisions(place)
 
 
 RULE = Rule(

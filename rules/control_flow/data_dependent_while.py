@@ -21,9 +21,9 @@ def check(fact: Test) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._truths import looping
+    from tcready.rules._truths import rewrite_while
 
-    return looping(place)
+    return rewrite_while(place)
 
 
 RULE = Rule(

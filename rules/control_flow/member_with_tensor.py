@@ -1,6 +1,6 @@
 """A tensor is compared with a member of an enum."""
 
-from tcready.rules._members import claimed
+from tcready.rules._members import claim_of_use
 from tcready.static.engine.facts import OfMember
 from tcready.static.rule import Claim, Rule
 
@@ -16,7 +16,7 @@ MESSAGES = {
 def check(fact: OfMember) -> Claim | None:
     if fact.use not in MESSAGES:
         return None
-    return claimed(fact, MESSAGES[fact.use], "frame_skip")
+    return claim_of_use(fact, MESSAGES[fact.use], "frame_skip")
 
 
 RULE = Rule(

@@ -25,11 +25,11 @@ def check(fact: Test) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._guards import asserting
-    from tcready.rules._truths import operating
+    from tcready.rules._guards import rewrite_assert
+    from tcready.rules._truths import rewrite_operators
 
-    yield from asserting(place)
-    yield from operating(place)
+    yield from rewrite_assert(place)
+    yield from rewrite_operators(place)
 
 
 RULE = Rule(

@@ -1,13 +1,13 @@
 """An attribute of a class of `torch.autograd.Function` is used in compiled code."""
 
-from tcready.rules._unresolved import used
+from tcready.rules._unresolved import claim_of_use
 from tcready.static.engine.facts import Unresolved
 from tcready.static.engine.knowledge import OF_FUNCTION
 from tcready.static.rule import Claim, Rule
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
+    return claim_of_use("an attribute of an autograd function", fact) if fact.value is OF_FUNCTION else None
 
 
 RULE = Rule(

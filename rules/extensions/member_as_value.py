@@ -1,6 +1,6 @@
 """A member of an enum is used as the number or string that it also is."""
 
-from tcready.rules._members import claimed
+from tcready.rules._members import claim_of_use
 from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
 from tcready.static.rule import Claim, Rule
 
@@ -13,7 +13,7 @@ def check(fact: OfMember) -> Claim | None:
     kind = "string" if fact.use.startswith("text") else "number"
     ends = {DIFFERS: "the result differs", RAISES: "tracing raises"}
     message = f"a member of an enum is used as a {kind}: {ends.get(fact.outcome, 'the graph ends here')}"
-    return claimed(fact, message, "graph_break")
+    return claim_of_use(fact, message, "graph_break")
 
 
 RULE = Rule(

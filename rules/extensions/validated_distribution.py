@@ -23,9 +23,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import unvalidated
+    from tcready.rules._state import drop_validation
 
-    return unvalidated(place)
+    return drop_validation(place)
 
 
 RULE = Rule(

@@ -58,9 +58,9 @@ def _is_list(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import copied
+    from tcready.rules._state import rewrite_deepcopy
 
-    return copied(place)
+    return rewrite_deepcopy(place)
 
 
 RULE = Rule(

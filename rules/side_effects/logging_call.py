@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class
-from tcready.rules._unresolved import used
+from tcready.rules._unresolved import claim_of_use
 from tcready.static.engine.facts import Call, Unresolved
 from tcready.static.engine.knowledge import OF_LOGGER
 from tcready.static.engine.values import Unknown, options
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def check(fact: Call | Unresolved) -> Claim | None:
     if isinstance(fact, Unresolved):
-        return used("an attribute of a logger", fact) if fact.value is OF_LOGGER else None
+        return claim_of_use("an attribute of a logger", fact) if fact.value is OF_LOGGER else None
     name = fact.constructed
     # the root logger, which no name is given for, is fetched while tracing: no other is
     if name == "logging.getLogger" or (name.startswith("logging.") and fact.gb_id):

@@ -70,9 +70,9 @@ def scalar(fact: Call, draw: str) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import drawn
+    from tcready.rules._state import rewrite_random
 
-    return drawn(place)
+    return rewrite_random(place)
 
 
 RULE = Rule(

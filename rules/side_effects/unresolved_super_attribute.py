@@ -1,13 +1,15 @@
 """A property is read through `super().name`, and the result is used."""
 
-from tcready.rules._unresolved import used
+from tcready.rules._unresolved import claim_of_use
 from tcready.static.engine.facts import Unresolved
 from tcready.static.engine.knowledge import UNRESOLVED
 from tcready.static.rule import Claim, Rule
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return used("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
+    return (
+        claim_of_use("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
+    )
 
 
 RULE = Rule(

@@ -23,9 +23,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._truths import checking
+    from tcready.rules._truths import rewrite_check
 
-    return checking(place)
+    return rewrite_check(place)
 
 
 RULE = Rule(

@@ -27,12 +27,12 @@ def check(fact: Call) -> Claim | None:
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._masks import masked_select
     from tcready.rules._places import over_places
-    from tcready.rules._truths import counting
+    from tcready.rules._truths import rewrite_nonzero_count
 
     if found := [*over_places(place)]:
         yield from found
         return
-    yield from counting(place)
+    yield from rewrite_nonzero_count(place)
     yield from masked_select(place)
 
 

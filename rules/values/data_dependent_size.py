@@ -34,9 +34,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._masks import counted
+    from tcready.rules._masks import rewrite_count
 
-    return counted(place)
+    return rewrite_count(place)
 
 
 RULE = Rule(

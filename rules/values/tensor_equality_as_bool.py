@@ -24,10 +24,10 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._tests import written_anew
-    from tcready.rules._truths import equating
+    from tcready.rules._truths import rewrite_equality
 
     yield from written_anew(place)
-    yield from equating(place)
+    yield from rewrite_equality(place)
 
 
 RULE = Rule(

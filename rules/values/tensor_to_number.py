@@ -30,10 +30,10 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numbers import keep_tensor
-    from tcready.rules._sorts import sorting
+    from tcready.rules._sorts import rewrite_sorted
     from tcready.rules._tests import written_anew
 
-    if found := [*sorting(place)]:
+    if found := [*rewrite_sorted(place)]:
         yield from found
         return
     yield from written_anew(place)

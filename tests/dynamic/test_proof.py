@@ -23,7 +23,7 @@ from tcready.dynamic.worker.proof.sides import BranchCoverage
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
-from tcready.refactor.judgement import Judgement, judged
+from tcready.refactor.judgement import Judgement, judge_trial
 from tcready.schema.progress import Progress
 from tcready.schema.proof import ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.schema.words import Mode
@@ -607,7 +607,7 @@ def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(
             0.3,
             functools.partial(children._without_answer, work, variant),
         )
-        return judged(ended.observation, ended, ProofResult(), ProofRequest((variant,)), (), {}, {})
+        return judge_trial(ended.observation, ended, ProofResult(), ProofRequest((variant,)), (), {}, {})
 
     def late() -> Trial:
         time.sleep(60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rewriting import loaded, proposed
 from tcready import api
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.suggest import Proposal, at_line
 from tcready.static import source
 from tcready.static.concrete import Concrete
@@ -147,7 +147,7 @@ def anew(body: str, folder: Path) -> str:
         found = [each for each in proposed(folder, text) if isinstance(each, Proposal)]
         if not found:
             break
-        text = applied(text, found[0].edits)
+        text = apply_edits(text, found[0].edits)
     assert text != text_of(body)
     return text
 
@@ -237,7 +237,7 @@ def test_what_python_decides_stays_python_whatever_was_met(body: str, tmp_path: 
     line = text.splitlines().index(f"        {body.splitlines()[0]}") + 1
     rules = [rule for rule in api.load_rules() if rule.code == "TCR101"]
     ways = at_line(Concrete(source.read(tmp_path / "model.py")), "model.py", line, rules)
-    found = {applied(text, way.edits) for way in ways if isinstance(way, Proposal)}
+    found = {apply_edits(text, way.edits) for way in ways if isinstance(way, Proposal)}
     assert len(found) == 3
     x = inputs()[0]
     for each in found:

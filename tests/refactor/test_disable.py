@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from rewriting import loaded
-from tcready.edits import applied
-from tcready.refactor.disable import disabled
+from tcready.edits import apply_edits
+from tcready.refactor.disable import disable_function
 from tcready.refactor.suggest import Proposal
 from tcready.static import source
 from tcready.static.rule import Declined
@@ -63,7 +63,7 @@ SIZE = 3  # module
 def written(folder: Path, mark: str, text: str = MODEL) -> Proposal | Declined:
     (folder / "model.py").write_text(text, newline="")
     line = next(number for number, each in enumerate(text.splitlines(), 1) if each.endswith(f"# {mark}"))
-    return disabled("model.py", source.read(folder / "model.py"), line)
+    return disable_function("model.py", source.read(folder / "model.py"), line)
 
 
 @pytest.mark.dynamo
@@ -81,7 +81,7 @@ def test_the_innermost_function_runs_eagerly(mark: str, lines: tuple[str, ...], 
 
     found = written(tmp_path, mark)
     assert isinstance(found, Proposal)
-    after = applied(MODEL, found.edits)
+    after = apply_edits(MODEL, found.edits)
     assert "\n".join(lines) in after
     x = torch.randn(4)
     torch._dynamo.reset()

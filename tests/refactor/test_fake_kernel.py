@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rewriting import change, forward, loaded, proposed
 from tcready.dynamic import RunRequest, prove
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.options import RunOptions
-from tcready.refactor.fake_kernel import registered
+from tcready.refactor.fake_kernel import register_fake_kernel
 from tcready.refactor.suggest import Proposal
 from tcready.schema.proof import ProofRequest, Variant
 from tcready.schema.run import CustomOp, ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
@@ -133,12 +133,12 @@ def test_what_a_run_saw_is_registered_above_what_calls_it(
 ) -> None:
     text = "import torch as t\nfrom torch import nn\n\n# the model\n" + forward(CALL).split("\n\n\n")[1]
     of = source.of_text(tmp_path / "model.py", text)
-    found = list(registered("model.py", of, 7, observed))
+    found = list(register_fake_kernel("model.py", of, 7, observed))
     assert all(isinstance(each, Proposal) and each.unsafe for each in found)
     assert len(found) == ways
     assert isinstance(found[0], Proposal)
     made = f't.library.register_fake("lib::op", lambda x: {value})\n\n\n'
-    assert applied(text, found[0].edits) == text.replace("# the model", f"{made}# the model")
+    assert apply_edits(text, found[0].edits) == text.replace("# the model", f"{made}# the model")
 
 
 WIDE = {"x": (4, 8)}
@@ -174,7 +174,7 @@ def test_sizes_are_looked_for_among_those_of_the_arguments(
     of = source.of_text(tmp_path / "model.py", forward(CALL).replace("import torch\n", "import torch as t\n"))
     found = [
         p.edits[0].new_text.strip()
-        for p in registered("model.py", of, 7, operator(seen, parameters="x, w=None", **given))
+        for p in register_fake_kernel("model.py", of, 7, operator(seen, parameters="x, w=None", **given))
         if isinstance(p, Proposal)
     ]
     for value in values:
@@ -193,7 +193,7 @@ NOT_TOLD = {
 @pytest.mark.parametrize("observed", NOT_TOLD.values(), ids=NOT_TOLD)
 def test_what_a_run_could_not_tell_is_declined(observed: CustomOp, tmp_path: Path) -> None:
     of = source.of_text(tmp_path / "model.py", forward(CALL))
-    (found,) = registered("model.py", of, 7, observed)
+    (found,) = register_fake_kernel("model.py", of, 7, observed)
     assert isinstance(found, Declined)
     assert "in terms of its arguments" in found.reason
 
@@ -318,7 +318,7 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
     call = ObservedCall("x, k=5", given, (ObservedResult(sizes),), numbers=numbers)
     seen = CustomOp("lib::op", "operator", "model.py", 9, "Model.forward", observed=call)
     of = source.of_text(tmp_path / "model.py", forward(CALL))
-    found = next(iter(registered("model.py", of, 7, seen)))
+    found = next(iter(register_fake_kernel("model.py", of, 7, seen)))
     assert isinstance(found, Proposal)
     assert found.edits[-1].new_text.strip().endswith(f"lambda x, k=5: x.new_empty({value}))")
 
@@ -333,6 +333,6 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
 def test_where_no_registration_can_stand(text: str, reason: str, tmp_path: Path) -> None:
     call = ObservedCall("x", (ObservedArgument("x", (2, 4)),), (ObservedResult((2, 4)),))
     seen = CustomOp("lib::op", "operator", "model.py", 5, "f", observed=call)
-    (found,) = registered("model.py", source.of_text(tmp_path / "model.py", text), 5, seen)
+    (found,) = register_fake_kernel("model.py", source.of_text(tmp_path / "model.py", text), 5, seen)
     assert isinstance(found, Declined)
     assert reason in found.reason

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tcready.refactor.changed import LineMap
-from tcready.refactor.judgement import Judgement, judged
+from tcready.refactor.judgement import Judgement, judge_trial
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.proof import ProofRequest, ProofResult, SidesTaken, Span, Trial
 from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile
@@ -34,7 +34,7 @@ def of(
     fewer_compiles: bool = False,
 ) -> Judgement:
     result = ProofResult(sides=(SidesTaken(TEST, *taken),), seconds=1e-3)
-    return judged(
+    return judge_trial(
         before or observation((2, 5)),
         replace(trial or Trial("x", after, calls=3), observation=after),
         result,

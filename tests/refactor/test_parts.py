@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rewriting import assert_same, change, forward, loaded, proposed
 from tcready import api
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.suggest import Proposal, at_line
 from tcready.static import source
 from tcready.static.concrete import Concrete
@@ -175,4 +175,4 @@ def test_torch_takes_the_name_of_an_operator(stem: str, tmp_path: Path) -> None:
     line = next(number for number, each in enumerate(text.splitlines(), 1) if "if " in each)
     ways = at_line(Concrete(source.of_text(path, text)), path.name, line, api.load_rules())
     found = next(each for each in ways if isinstance(each, Proposal) and "operator" in each.how)
-    assert loaded(applied(text, found.edits))(torch.ones(4)).shape == (4,)
+    assert loaded(apply_edits(text, found.edits))(torch.ones(4)).shape == (4,)

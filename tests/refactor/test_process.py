@@ -41,7 +41,7 @@ def suspects(tmp_path: Path) -> list[FixCandidate]:
 
 
 def edits_of(suspects: list[FixCandidate], likely: Path | None) -> list[tuple[Edit, ...]]:
-    with process.suggesting(installed.load_rules, likely) as ask:
+    with process.suggest_in_process(installed.load_rules, likely) as ask:
         return list(ask(suspects))
 
 
@@ -60,7 +60,7 @@ def test_it_goes_by_the_text_it_is_sent(suspects: list[FixCandidate]) -> None:
 
 
 def test_it_is_asked_several_times(suspects: list[FixCandidate]) -> None:
-    with process.suggesting(installed.load_rules, None) as ask:
+    with process.suggest_in_process(installed.load_rules, None) as ask:
         assert [list(ask([each])) for each in suspects] == [suggest([each]) for each in suspects]
 
 
@@ -78,11 +78,11 @@ def test_what_it_does_not_do_is_done_here(
 
     monkeypatch.setattr(process, "subprocess", Started)
     here = suggest(suspects)
-    with process.suggesting(installed.load_rules, None) as ask:
+    with process.suggest_in_process(installed.load_rules, None) as ask:
         started[-1].kill()
         started[-1].wait()
         assert list(ask(suspects)) == here, "it was dead before it was asked"
-    with process.suggesting(installed.load_rules, None) as ask:
+    with process.suggest_in_process(installed.load_rules, None) as ask:
         answers = ask(suspects)
         started[-1].kill()
         assert list(answers) == here, "it died before it answered, or answered"
@@ -113,7 +113,9 @@ def test_a_check_shows_the_same_with_it(
     monkeypatch.setattr(driver, "_has_idle_processor", lambda: True)
     path = suspects[0].source.path
     rules = installed.rule_set()
-    beside = RuleSet(rules.load, rules.tool, rules.suggest, lambda likely: process.suggesting(load, likely))  # type: ignore[arg-type]
+    beside = RuleSet(
+        rules.load, rules.tool, rules.suggest, lambda likely: process.suggest_in_process(load, likely)
+    )  # type: ignore[arg-type]
     options = ReadOptions(path.parent)
     found = driver.read([str(path)], options, beside, jobs=None).result
     assert found == driver.read([str(path)], options, rules, jobs=1).result

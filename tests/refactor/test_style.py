@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.refactor.imports import remove_unused
 from tcready.refactor.layout import wrap
-from tcready.refactor.style import line_length, tidied
-from tcready.refactor.suggest import imported
+from tcready.refactor.style import line_length, tidy
+from tcready.refactor.suggest import add_imports
 from tcready.static import source
 
 LONG = [
@@ -125,12 +125,12 @@ IMPORTED = [
 def test_an_import_that_is_needed_stands_among_those_of_packages(before: str, after: str) -> None:
     rest = "\n\ndef f(x):\n    return x\n"
     read = source.of_text(Path("model.py"), before + rest)
-    assert applied(before + rest, imported("model.py", read, ("import torch",))) == after + rest
+    assert apply_edits(before + rest, add_imports("model.py", read, ("import torch",))) == after + rest
 
 
 def test_a_changed_file_is_tidied(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     path = tmp_path / "model.py"
     path.write_text("import math\n\n\ndef f(x):\n\treturn math.pi\n")
-    made = tidied(source.read(path), f"import math\n\n\ndef f(x):\n\treturn g({'x, ' * 30}x)\n")
+    made = tidy(source.read(path), f"import math\n\n\ndef f(x):\n\treturn g({'x, ' * 30}x)\n")
     assert made.startswith("def f(x):\n\treturn g(\n\t\tx,\n")

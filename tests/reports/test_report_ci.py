@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from report_samples import SAMPLES, report, sample
-from tcready.edits import applied
+from tcready.edits import apply_edits
 from tcready.reports import render
 from tcready.schema.edit import Edit
 from tcready.schema.fix import Fix
@@ -91,7 +91,7 @@ def test_a_sarif_fix_makes_of_the_old_text_the_new_one(end: str) -> None:
         first = starts[region["startLine"] - 1] + region["startColumn"] - 1
         last = starts[region["endLine"] - 1] + region["endColumn"] - 1
         new = new[:first] + replacement["insertedContent"]["text"] + new[last:]
-    assert new == applied(old, edits[:2])
+    assert new == apply_edits(old, edits[:2])
     assert f"line three{end}and more{end}" in new
     assert len(change["replacements"]) == 2
 

@@ -413,7 +413,7 @@ def test_of_many_lines_those_around_the_marks_are_shown() -> None:
     "text", ["x = 1\n\x0cy = '''a\n# b'''\n", "\ufeffx = 1\n", "\n\n  x\n\n", "no end", ""]
 )
 def test_coloured_lines_are_the_lines_of_the_source(text: str, ending: str) -> None:
-    told = code.coloured(text.replace("\n", ending))
+    told = code.tokenize_lines(text.replace("\n", ending))
     said = ["".join(piece.text for piece in line) for line in told]
     lines = visible_lines(text)
     assert said == lines

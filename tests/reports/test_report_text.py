@@ -26,7 +26,7 @@ from rich.cells import cell_len
 from tcready import reports
 from tcready.reports import bench_text
 from tcready.reports.long_text import source_window
-from tcready.reports.view import kind_of, number, percent, reflowed, shape_sentence, time_sentence, visible
+from tcready.reports.view import kind_of, number, percent, reflow, shape_sentence, time_sentence, visible
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.frame import Frame
 from tcready.schema.observation import Stage
@@ -329,7 +329,7 @@ def test_words_for_numbers() -> None:
 
 
 def test_prose_is_reflowed_and_lists_are_kept() -> None:
-    assert reflowed("One\nparagraph.\n\nTwo:\n- a\n  b\n- c\n") == "One paragraph.\n\nTwo:\n- a b\n- c"
+    assert reflow("One\nparagraph.\n\nTwo:\n- a\n  b\n- c\n") == "One paragraph.\n\nTwo:\n- a b\n- c"
 
 
 def test_a_fix_without_a_change_adds_no_line() -> None:

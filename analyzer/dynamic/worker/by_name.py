@@ -30,7 +30,7 @@ from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.stand_ins import on_meta, tried
 from tcready.options import RunOptions
 from tcready.schema.bench import Items
-from tcready.target import LIGHTNING, LibraryModel, Target, quoted
+from tcready.target import LIGHTNING, LibraryModel, Target, quote
 
 SMALL: Mapping[str, int] = {
     **dict.fromkeys(
@@ -77,8 +77,8 @@ def command(options: RunOptions) -> str:
     """Return the options that name the model on the command line."""
     assert options.model is not None
     if LibraryModel.parse(options.model) is None:
-        return f"--model {quoted(options.model)}"
-    pairs = [word for pair in options.config for word in ("--config", quoted(pair))]
+        return f"--model {quote(options.model)}"
+    pairs = [word for pair in options.config for word in ("--config", quote(pair))]
     return " ".join([options.model, *(["--tiny"] if options.tiny else []), *pairs])
 
 

@@ -30,7 +30,7 @@ from tcready.events import narrate
 from tcready.events.narrate import line_sets
 from tcready.events.record import Record
 from tcready.schema.run import Explain
-from tcready.schema.troubles import Troubles
+from tcready.schema.troubles import CaptureFailures
 
 NOTE = "capture under torch._dynamo.explain"
 
@@ -223,7 +223,7 @@ def _explain(found: Any) -> Explain:
 
 def _summary(context: Context) -> str:
     seen = context.journal.observation
-    return f"{counted(len(seen.graphs), 'graph')}, {Troubles.of(seen).summary()}"
+    return f"{counted(len(seen.graphs), 'graph')}, {CaptureFailures.of(seen).summary()}"
 
 
 STEP = Step("capture", run, requires=("eager",))
