@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tcready.api import check, combine, compare, exit_code, load, observe, render
     from tcready.schema.comparison import Comparison
+    from tcready.schema.enums import TcreadyError
     from tcready.schema.fix import Fix
     from tcready.schema.observation import Observation, Stage
     from tcready.schema.report import Region, Report, TargetReport
     from tcready.schema.run import BreakSite, Coverage, Recompile
     from tcready.schema.static import Finding
-    from tcready.schema.words import TcreadyError
 
 __all__ = [
     "BreakSite",
@@ -71,7 +71,7 @@ _HOMES = MappingProxyType(
         "Report": "tcready.schema.report",
         "Stage": "tcready.schema.observation",
         "TargetReport": "tcready.schema.report",
-        "TcreadyError": "tcready.schema.words",
+        "TcreadyError": "tcready.schema.enums",
     }
 )
 """The modules of exported names that are not in `tcready.api`."""
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext tcready`."""
-    from tcready import ipython
+    from tcready.integrations import ipython
 
     ipython.load(shell)
 

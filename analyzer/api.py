@@ -13,30 +13,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tcready import project
-from tcready.installed import advice, rule_set, tool, torch_for, warn_no_tables
-from tcready.installed import is_of_a_run as is_of_a_run
-from tcready.installed import load_rules as load_rules  # as is the command line
-from tcready.installed import page_of as page_of
-from tcready.installed import page_of_break as page_of_break
-from tcready.installed import rule_named as rule_named
-from tcready.installed import version as version
+from tcready.config import pyproject
+from tcready.config.resolution import Settings, keywords, resolve
+from tcready.pipeline.registry import advice, rule_set, tool, torch_for, warn_no_tables
+from tcready.pipeline.registry import is_of_a_run as is_of_a_run
+from tcready.pipeline.registry import load_rules as load_rules  # as is the command line
+from tcready.pipeline.registry import page_of as page_of
+from tcready.pipeline.registry import page_of_break as page_of_break
+from tcready.pipeline.registry import rule_named as rule_named
+from tcready.pipeline.registry import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
-from tcready.resolve import Settings, keywords, resolve
+from tcready.schema.enums import Level, Mode, TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progressing
 from tcready.schema.report import Reading, Report
 from tcready.schema.static import Finding, StaticResult
-from tcready.schema.words import Level, Mode, TcreadyError
 
 if TYPE_CHECKING:
+    from tcready.config.keywords import CheckKeywords, ObserveKeywords
     from tcready.dynamic import StayingWorker
-    from tcready.fixing import Fixed
-    from tcready.keywords import CheckKeywords, ObserveKeywords
-    from tcready.live import Checked
-    from tcready.observations import Observed
-    from tcready.options import BenchOptions, RunOptions, SweepOptions
-    from tcready.plan import PlannedRun
+    from tcready.fixes.proposals import Fixed
+    from tcready.pipeline.live_objects import Checked
+    from tcready.pipeline.observations import Observed
+    from tcready.pipeline.run_selection import PlannedRun
+    from tcready.portable.options import BenchOptions, RunOptions, SweepOptions
     from tcready.schema.comparison import Comparison
     from tcready.schema.proof import FixChange, FixResult
     from tcready.traces import Traced
@@ -136,16 +136,17 @@ def check_object(
             not supported in this process (a time limit, another device).
         TypeError: An option is unknown.
     """
-    from tcready import live
+    from tcready.pipeline import live_objects
 
     began = time.monotonic()
-    for name, reason in live.NOT_HERE.items():
+    for name, reason in live_objects.NOT_HERE.items():
         if options.pop(name, None) is not None:
             raise TcreadyError(f"{name} does not go with an object of this process: {reason}")
-    unknown = sorted(options.keys() - live.TAKEN)
+    unknown = sorted(options.keys() - live_objects.TAKEN)
     if unknown:
         raise TypeError(
-            f"check() of an object takes no option {unknown[0]}: it takes {', '.join((*live.NAMED, *live.TAKEN))}"
+            f"check() of an object takes no option {unknown[0]}: "
+            f"it takes {', '.join((*live_objects.NAMED, *live_objects.TAKEN))}"
         )
     if mode not in ("infer", "train"):
         raise TcreadyError(f"mode = {mode!r}: an object is checked in 'infer' or 'train'")
@@ -156,22 +157,22 @@ def check_object(
     chosen = _chosen(None, root, {**options, "mode": mode})
     wanted = None
     if bench is not False:
-        from tcready import benching
+        from tcready.pipeline import bench_run
 
         bench_options = {} if bench is True else dict(bench)
-        wanted = live.ToMeasure(benching.wanted_of_an_object(bench_options), bench_options, began)
-        chosen = benching.settings_for(wanted.options, chosen)
+        wanted = live_objects.ToMeasure(bench_run.wanted_of_an_object(bench_options), bench_options, began)
+        chosen = bench_run.settings_for(wanted.options, chosen)
     run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
     read = dataclasses.replace(chosen.read, torch=_torch_of(chosen))
-    return live.check_live(value, given, run, read, chosen.report, wanted)
+    return live_objects.check_live(value, given, run, read, chosen.report, wanted)
 
 
 def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked:
     """Return what the source of all cells shows about a cell that IPython has run. Nothing is executed."""
-    from tcready import live
+    from tcready.pipeline import live_objects
 
     chosen = _chosen(None, root, {})
-    return live.check_live_cell(
+    return live_objects.check_live_cell(
         text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report
     )
 
@@ -200,8 +201,8 @@ def check_targets(
         root: Paths are relative to this folder. Default: the working folder.
         announce: Called with what is about to be executed, or why it is not executed.
         progress: Called with the progress: files that were read, the stage of a run, trials, the budget.
-        options: Every option of `tcready check` by the name of its field in `tcready.options`, or of its flag with
-            underscores: `device="cuda"`, `mode="train"`, `ignore=["TCR5"]`, `per_file_ignores={"tests/*": ["TCR"]}`.
+        options: Every option of `tcready check` by the name of its field in `tcready.portable.options`, or of its flag
+            with underscores: `device="cuda"`, `mode="train"`, `ignore=["TCR5"]`, `per_file_ignores={"tests/*": ["TCR"]}`.
             None is the same as leaving it out. An option overrides a target's table, which overrides the default.
 
     Returns:
@@ -232,17 +233,18 @@ def _report(
 ) -> Report:
     """Return the report of `check`. `benched` is called before the runs; its result adds the measurements of a bench
     to them. `stays` keeps the process of the last run for the bench. `traced` replaces the runs."""
-    from tcready import library, narrow, plan
-    from tcready import observations as made_or_brought
     from tcready.merge import merge
+    from tcready.pipeline import filtering, named_models
+    from tcready.pipeline import observations as made_or_brought
+    from tcready.pipeline import run_selection as plan
     from tcready.static import driver
     from tcready.static.units import is_wanted, links_out
 
     base, work, shown = chosen.root, chosen.work, chosen.report
-    known = narrow.load_known(shown, base)
-    named = library.find_models(names, chosen.run, base, chosen.values["mode"])
+    known = filtering.load_known(shown, base)
+    named = named_models.find_models(names, chosen.run, base, chosen.values["mode"])
     if named:
-        library.reject_unread(named, run)
+        named_models.reject_unread(named, run)
         targets = {each.text: each.target for each in named}
         names = tuple(dict.fromkeys([*(targets.get(name, name) for name in names), *targets.values()]))
     models = {each.target: each.text for each in named}
@@ -302,9 +304,9 @@ def _report(
     )
     report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
     if work.verify_fixes:
-        from tcready import fixing
+        from tcready.fixes import proposals
 
-        report = fixing.verify_report(report, chosen, version, rule_set(), announce, progress)
+        report = proposals.verify_report(report, chosen, version, rule_set(), announce, progress)
     report = dataclasses.replace(
         report,
         targets=tuple(
@@ -315,7 +317,7 @@ def _report(
         ),
     )
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)), reading.dtype or "")
-    report, notes = narrow.filter_report(
+    report, notes = filtering.filter_report(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
     )
     for note in notes:
@@ -327,11 +329,11 @@ def _report(
 
 def _with_serving(report: Report, base: Path, announce: Announce) -> Report:
     """Return the report with the verdict of the installed serving engine on its findings."""
-    from tcready import serving
+    from tcready.integrations import vllm
 
-    found = serving.by_the_installed(report, base)
+    found = vllm.by_the_installed(report, base)
     if not found.installed:
-        announce(serving.NOT_INSTALLED)
+        announce(vllm.NOT_INSTALLED)
     return dataclasses.replace(report, serving=found)
 
 
@@ -363,7 +365,7 @@ def check_trace(
         TcreadyError: As for `check`; there is no trace, or a value of `moved` is invalid.
         TypeError: An option is unknown.
     """
-    from tcready import observations as made_or_brought
+    from tcready.pipeline import observations as made_or_brought
 
     chosen = _chosen(settings, root, options)
     folders = (traces,) if isinstance(traces, str) else tuple(traces)
@@ -392,9 +394,9 @@ def _with_figures(seen: Observation) -> Observation:
     here."""
     if seen.bench_run is None:
         return seen
-    from tcready import benching
+    from tcready.pipeline import bench_run
 
-    return benching.compute_bench(seen)
+    return bench_run.compute_bench(seen)
 
 
 def _not_followed(links: Sequence[str]) -> tuple[str, ...]:
@@ -419,7 +421,7 @@ def _torch_of(chosen: Settings) -> tuple[int, int]:
 
 
 def _at_its_commit(report: Report, root: Path) -> Report:
-    from tcready import git
+    from tcready.pipeline import git
 
     return dataclasses.replace(report, checkout=git.checkout(root, [s.path for s in report.sources]))
 
@@ -456,16 +458,17 @@ def fix(
         TcreadyError: As for `check`; with `verify`, if a single target is named and there are no inputs for it.
         TypeError: An option is unknown.
     """
-    from tcready import fixing, library
+    from tcready.fixes import proposals
+    from tcready.pipeline import named_models
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    fixing.reject_notebooks(names)
+    proposals.reject_notebooks(names)
     chosen = _chosen(settings, root, options)
-    library.reject_library_models(names, chosen.root)
-    wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select, keep_output)
+    named_models.reject_library_models(names, chosen.root)
+    wanted = proposals.FixOptions(unsafe, third_party, chosen.report.select, keep_output)
     if not verify:
-        return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
-    return fixing.find_and_prove(
+        return proposals.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
+    return proposals.find_and_prove(
         names, _with_tables(chosen), _torch_of(chosen), rule_set(), wanted, announce, progress
     )
 
@@ -479,13 +482,13 @@ def _chosen(
 
 
 def _with_tables(chosen: Settings) -> Settings:
-    tables = project.target_tables(chosen.root) if chosen.tables is None else chosen.tables
+    tables = pyproject.target_tables(chosen.root) if chosen.tables is None else chosen.tables
     return dataclasses.replace(chosen, tables=tables)
 
 
 def settings_for(targets: Sequence[str], settings: Settings) -> Settings:
     """Return the settings that apply to the named targets, if the project has one table for all of them."""
-    from tcready import plan
+    from tcready.pipeline import run_selection as plan
 
     tables = [
         table for target in targets for table in plan.matching(target, settings.tables or (), settings.root)
@@ -519,20 +522,20 @@ def bench(
         TcreadyError: As for `check`; an arm, a file of sizes or a patch is invalid; several targets are to be run.
         TypeError: An option is unknown.
     """
-    from tcready import benching, explaining
     from tcready.dynamic import StayingWorker
-    from tcready.options import BenchOptions
+    from tcready.pipeline import bench_run, explanation
+    from tcready.portable.options import BenchOptions
 
     began = time.monotonic()
     options_of_bench = wanted or BenchOptions()
-    chosen = benching.settings_for(options_of_bench, _chosen(settings, root, options))
+    chosen = bench_run.settings_for(options_of_bench, _chosen(settings, root, options))
 
     def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
-        benching.reject_several(planned)
-        benching.reject_other_plan(planned, options_of_bench)
-        benching.reject_other_bench(planned, chosen, options_of_bench)
-        benching.announce_short_budget(options_of_bench, announce)
-        return lambda seen: benching.benched(
+        bench_run.reject_several(planned)
+        bench_run.reject_other_plan(planned, options_of_bench)
+        bench_run.reject_other_bench(planned, chosen, options_of_bench)
+        bench_run.announce_short_budget(options_of_bench, announce)
+        return lambda seen: bench_run.benched(
             seen,
             planned,
             chosen,
@@ -541,7 +544,7 @@ def bench(
             announce,
             progress,
             began,
-            lambda: explaining.stored_report(chosen.root),
+            lambda: explanation.stored_report(chosen.root),
             stays,
         )
 
@@ -555,9 +558,9 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
 
     Raises TcreadyError if `before` has no bench of a target of `after`, or was measured on another machine or stack.
     """
-    from tcready import benching
+    from tcready.pipeline import bench_run
 
-    return benching.regressions(before, after, wanted)
+    return bench_run.regressions(before, after, wanted)
 
 
 def sweep(
@@ -586,13 +589,13 @@ def sweep(
         TcreadyError: As for `check`; the store cannot be used.
         TypeError: An option is unknown.
     """
-    from tcready.options import SweepOptions
-    from tcready.sweeping import course
+    from tcready.portable.options import SweepOptions
+    from tcready.sweep import runner
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     sweep_options = wanted or SweepOptions()
     chosen = _chosen(settings, root, options)
-    report = course.sweep(names, _with_tables(chosen), sweep_options, run, announce, progress)
+    report = runner.sweep(names, _with_tables(chosen), sweep_options, run, announce, progress)
     return _at_its_commit(report, chosen.root) if chosen.work.checkout else report
 
 
@@ -603,8 +606,8 @@ def export_sweeps(
 
     Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
     """
-    from tcready.sweeping import export
-    from tcready.sweeping.store import Store
+    from tcready.sweep import export
+    from tcready.sweep.store import Store
 
     path = Path(root or Path.cwd()) / store
     export.refuse(os.fspath(output), path)
@@ -642,20 +645,21 @@ def prove(
     Raises:
         TcreadyError: The patch does not apply, `beside` names an unknown setting, there are no inputs, or as for `check`.
     """
-    from tcready import fixing, library
+    from tcready.fixes import proposals
+    from tcready.pipeline import named_models
 
     chosen = _chosen(settings, root, options)
-    library.reject_library_models((target,), chosen.root)
-    return fixing.proved_patch(
+    named_models.reject_library_models((target,), chosen.root)
+    return proposals.proved_patch(
         target, _with_tables(chosen), rule_set(), (patch, named), announce, progress, beside
     )
 
 
 def changed_by(patch: str, named: str = "the patch") -> list[str]:
     """Return the files that a unified diff changes, as it names them. Raises TcreadyError for an invalid diff."""
-    from tcready import applying
+    from tcready.fixes import patching
 
-    return applying.changed_by(patch, named)
+    return patching.changed_by(patch, named)
 
 
 def holds(change: FixChange) -> bool:
@@ -671,21 +675,21 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
     Raises TcreadyError, with nothing written, if a file changed since it was read, is outside of `root` (the working
     folder), or has uncommitted changes and `dirty` does not allow them.
     """
-    from tcready import applying
-    from tcready.schema.paths import is_installed
+    from tcready.fixes import patching
+    from tcready.schema.display_paths import is_installed
 
     own = [file for file in fixed.files if not is_installed(str(file.path))]
-    applying.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
+    patching.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
     return [file.shown for file in own]
 
 
 def reject_uncommitted(files: Iterable[str], *, root: str | os.PathLike[str] | None = None) -> None:
     """Raise TcreadyError if `apply` would refuse one of `files` because of uncommitted changes. Call it before
     verification. Paths are relative to `root` (the working folder); paths that are not files are ignored."""
-    from tcready import applying
+    from tcready.fixes import patching
 
     base = Path(root or Path.cwd()).resolve()
-    applying.reject_uncommitted((each for each in files if (base / each).is_file()), base)
+    patching.reject_uncommitted((each for each in files if (base / each).is_file()), base)
 
 
 def observe(
@@ -714,8 +718,9 @@ def observe(
             of `trace_out` is not empty.
         TypeError: An option is unknown.
     """
-    from tcready import observations, plan
-    from tcready.options import RunOptions
+    from tcready.pipeline import observations
+    from tcready.pipeline import run_selection as plan
+    from tcready.portable.options import RunOptions
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
     plan.validate_programs(chosen)
@@ -740,7 +745,7 @@ def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Obs
     Raises TcreadyError, with the name of the file or `named`, if it is none of these, is truncated, or was written by a
     newer tcready.
     """
-    from tcready import observations
+    from tcready.pipeline import observations
 
     found = observations.load(path, named or str(path))
     return _with_figures(found) if isinstance(found, Observation) else found
@@ -753,7 +758,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     Sources that only a run names are read below `root` (the working folder) and in installed packages, if they exist.
     Raises TcreadyError for a file that cannot be read.
     """
-    from tcready import observations
+    from tcready.pipeline import observations
 
     return observations.combine_files(
         files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice()
@@ -780,27 +785,27 @@ def explain(
     Raises:
         TcreadyError: No finding or several findings have such a fingerprint; or as for `check` and `combine`.
     """
-    from tcready import explaining
+    from tcready.pipeline import explanation
 
-    explaining.validate_fingerprint(fingerprint)
+    explanation.validate_fingerprint(fingerprint)
     base = _chosen(settings, root, options).root
-    if explaining.are_stored(named):
+    if explanation.are_stored(named):
         report = combine(named, root=base)
-        found = explaining.find_named(fingerprint, report)
+        found = explanation.find_named(fingerprint, report)
         if found is None:
             raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
         return report, found
-    stored = () if named else (explaining.stored_report(base), explaining.stored_report(base, ran=False))
+    stored = () if named else (explanation.stored_report(base), explanation.stored_report(base, ran=False))
     known = [
         (last, of_last)
         for last in stored
-        if last is not None and (of_last := explaining.find_named(fingerprint, last)) is not None
+        if last is not None and (of_last := explanation.find_named(fingerprint, last)) is not None
     ]
     for last, of_last in known:
-        if explaining.still_holds(last, of_last, base):
+        if explanation.still_holds(last, of_last, base):
             return last, of_last
     report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
-    found = explaining.find_named(fingerprint, report)
+    found = explanation.find_named(fingerprint, report)
     if found is not None:
         return report, found
     if known:
@@ -820,17 +825,17 @@ def explain(
 def when_run(root: str | os.PathLike[str]) -> str | None:
     """Return when the run that `explain` uses was stored in the working folder `root`, as `2026-01-31 14:05 UTC`;
     None if there is none."""
-    from tcready import explaining
+    from tcready.pipeline import explanation
 
-    return explaining.when_run(Path(root))
+    return explanation.when_run(Path(root))
 
 
 def keep_last(report: Report, root: str | os.PathLike[str], named: Sequence[str] = ()) -> None:
     """Store a report on the targets `named` in the cache of the working folder `root`, for `explain`. Skip it if
     reading the folder gives the same report."""
-    from tcready import explaining
+    from tcready.pipeline import explanation
 
-    explaining.keep(report, Path(root), named)
+    explanation.keep(report, Path(root), named)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -840,7 +845,7 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     `names` are the names of the two reports. Raises TcreadyError if `before` leaves findings out (a baseline), because
     new ones are then unknown.
     """
-    from tcready import comparison as comparing
+    from tcready.pipeline import comparison as comparing
 
     if before.narrowed is not None:
         raise TcreadyError(f"{names[0]} was made with a baseline or --diff-base: what is new cannot be told")
@@ -857,7 +862,7 @@ def compare_versions(
 
     `asked` are further arguments of `check`.
     """
-    from tcready import comparison as comparing
+    from tcready.pipeline import comparison as comparing
 
     before, after = (
         check_targets(
@@ -879,8 +884,8 @@ def write_worker(path: str | os.PathLike[str]) -> None:
     written."""
     import tempfile
 
-    from tcready import files
     from tcready.dynamic import build_bundle
+    from tcready.source import files
 
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
         made = Path(folder) / "worker.pyz"
@@ -948,6 +953,6 @@ def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_
         from tcready import merge
 
         return merge.exit_code(report, fail_on=fail_on, third_party=third_party)
-    from tcready import comparison
+    from tcready.pipeline import comparison
 
     return comparison.exit_code(report, fail_on=fail_on, third_party=third_party)

@@ -76,11 +76,11 @@ def analyse(job: tuple[dict[str, Any], str, str, bool, Read]) -> Model:
     """Lints one record's target, or a file that makes it."""
     record, site, mode, plain_call, how = job
     from tcready import rules
-    from tcready.options import ReadOptions
+    from tcready.portable.options import ReadOptions
+    from tcready.schema.enums import BREAKING
     from tcready.schema.report import Tool
-    from tcready.schema.words import BREAKING
     from tcready.static.driver import RuleSet, read
-    from tcready.static.versions import version_of
+    from tcready.static.library.torch_versions import version_of
 
     model = Model(record)
     start = time.perf_counter()

@@ -31,7 +31,7 @@ from typing import Any
 
 from recorded import source_of
 from tcready.dynamic import RunRequest, observe
-from tcready.options import RunOptions
+from tcready.portable.options import RunOptions
 from tcready.schema.codec import from_json
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report

@@ -22,12 +22,12 @@ from typing import Any
 from constructs import RECORD, digest_of, exported  # puts the helpers of tests/ on the path
 from reading import RULES, read
 from sample_runner import bad_lines, source_of
-from tcready.options import ReadOptions
-from tcready.schema.words import BREAKING
-from tcready.static.engine.facts import extent
-from tcready.static.rule import Claim, Rule
-from tcready.static.rule_page import Sample
-from tcready.static.versions import FOLDER, Version, with_tables
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import BREAKING
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.diagnostics.rule_page import Sample
+from tcready.static.domain.facts import extent
+from tcready.static.library.torch_versions import FOLDER, Version, with_tables
 
 CLAIMS = FOLDER / "claims.json"
 UNLIMITED = "TCR999"

@@ -31,10 +31,10 @@ import libcst
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from speed import FILES, FIXTURES, generated
-from tcready import installed
-from tcready.cli.asked import settings_at
-from tcready.editor import values
-from tcready.editor.reader import Document, Reader
+from tcready.cli.arguments import settings_at
+from tcready.integrations.lsp import protocol_values
+from tcready.integrations.lsp.open_files import Document, Reader
+from tcready.pipeline import registry
 
 RELINT = 1.5
 """Times `libcst.parse_module`, at most."""
@@ -60,12 +60,12 @@ def relint(site: Path, functions: int) -> bool:
     )
     ratios = {}
     further: list[tuple[float, str]] = []
-    installed.load_rules()
+    registry.load_rules()
     gc.freeze()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         path = root / "model.py"
-        reader = Reader(root, settings_at, installed.rule_set())
+        reader = Reader(root, settings_at, registry.rule_set())
         for name, text in files.items():
             reader.read([Document(path.as_uri(), path, 0, text)])
             parsing = min(_parsing(text) for _ in range(5))
@@ -149,7 +149,7 @@ def _reading(reader: Reader, path: Path, text: str) -> float:
     gc.disable()  # as in the server, which collects between readings
     started = time.process_time()
     read = reader.read([document])
-    values.diagnostics(read, document, values.Places(text, len))
+    protocol_values.diagnostics(read, document, protocol_values.Places(text, len))
     took = time.process_time() - started
     gc.enable()
     return took

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcready.joining import Fixed
+    from tcready.fixes.multi_target import Fixed
 
 SEEDS = (101, 202, 303)
 VARIED = {"as given": (1.0, 0.0), "large": (30.0, 0.0), "small": (0.01, 0.0), "up": (1.0, 2.5), "down": (1.0, -2.5),
@@ -234,7 +234,7 @@ def held_against(
 ) -> tuple[str, str]:
     """`changed`, `wrong` or `failed`, and why: the target `path` with the changes held against itself without them, on a
     device, in eager code, and compiled with the settings that the changes need."""
-    from tcready.reports.fixes import settings_code
+    from tcready.reports.machine.fix_output import settings_code
 
     code = "\n".join(["import torch", *settings_code(found.result)])
     with tempfile.TemporaryDirectory() as scratch:

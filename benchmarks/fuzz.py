@@ -131,12 +131,12 @@ def _outcomes(task: Task, rules: Any, trace: TextIO, limit: float) -> Iterator[O
 def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) -> tuple[Outcome, list[str]]:
     """The outcome of one target, and the names of what was interpreted in it."""
     import programs
-    from tcready.options import ReadOptions
-    from tcready.refactor.suggest import suggest
+    from tcready.fixes.rewriting.suggestions import suggest
+    from tcready.portable.options import ReadOptions
     from tcready.schema.codec import as_json
-    from tcready.schema.paths import display_path
+    from tcready.schema.display_paths import display_path
+    from tcready.schema.enums import TcreadyError
     from tcready.schema.report import Tool
-    from tcready.schema.words import TcreadyError
     from tcready.static.driver import RuleSet, read
 
     outcome = Outcome(target.replace(task.path, task.key, 1))

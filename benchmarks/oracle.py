@@ -243,7 +243,7 @@ class Describer:
         return f"{type(value).__name__}({', '.join(f'{key}={text}' for key, text in fields.items())})"
 
     def _show(self, path: str) -> str:
-        from tcready.schema.paths import display_path
+        from tcready.schema.display_paths import display_path
 
         if path not in self._paths:
             self._paths[path] = display_path(path, self._root)
@@ -256,11 +256,11 @@ def _shorten(text: str) -> str:
 
 def find_items(task: Task, root: str) -> list[Item]:
     """What the static pass finds in one input."""
-    from tcready.installed import rule_set
-    from tcready.options import ReadOptions
+    from tcready.pipeline.registry import rule_set
+    from tcready.portable.options import ReadOptions
+    from tcready.static.diagnostics.rule import Rule
+    from tcready.static.domain.facts import Fact
     from tcready.static.driver import read
-    from tcready.static.engine.facts import Fact
-    from tcready.static.rule import Rule
 
     describer = Describer(root)
     facts: list[Item] = []
@@ -288,7 +288,7 @@ def find_items(task: Task, root: str) -> list[Item]:
 def _items_of(result: Any) -> Iterator[Item]:
     """Findings, verdicts and the rest of a StaticResult."""
     from tcready.schema.codec import as_json
-    from tcready.schema.words import BREAKING
+    from tcready.schema.enums import BREAKING
 
     for kind, found in (("finding", result.findings), ("hidden", result.hidden)):
         for finding in found:
@@ -363,7 +363,7 @@ def in_order(items: Sequence[Item]) -> list[Item]:
 
 def work(seconds: int) -> None:
     """Reads the tasks that come as lines of JSON, and prints the items of each."""
-    from tcready.installed import load_rules
+    from tcready.pipeline.registry import load_rules
 
     load_rules()
     gc.freeze()

@@ -29,7 +29,7 @@ from typing import Any
 
 from recorded import source_of
 from tcready.dynamic import RunRequest, observe
-from tcready.options import RunOptions
+from tcready.portable.options import RunOptions
 from tcready.schema.run import Placement, Plan
 
 CHECKER = Path(__file__).with_name("plan_checker.py")

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import api
-from tcready.options import BenchOptions
+from tcready.portable.options import BenchOptions
 from tcready.schema.bench import Bench
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
 
 MODELS = Path(__file__).resolve().parent.parent / "fixtures" / "bench"
 SLACK = 45.0

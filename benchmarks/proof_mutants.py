@@ -36,8 +36,9 @@ import right_patches
 import witness
 import wrong_patches
 from rewriting_models import Model, Rewrite, candidates, carried_out, models, patch_between
-from tcready import api, observations
+from tcready import api
 from tcready.dynamic import ForkServer
+from tcready.pipeline import observations
 
 KINDS = {"wrong": wrong_patches.KINDS, "right": right_patches.KINDS}
 WORST_WRONG, LEAST_RIGHT = 0.02, 0.95

@@ -211,7 +211,7 @@ def check_models(names: list[str], device: str) -> None:
 def check_planted(device: str, like: str) -> None:
     """Runs every case of fixtures/parity in each of its dtypes; prints those that are judged wrongly, and the counts."""
     from tcready.dynamic import ForkServer, RunRequest, observe
-    from tcready.options import RunOptions
+    from tcready.portable.options import RunOptions
 
     jobs = list(_planted(like))
     servers = [ForkServer() for _ in range(PARALLEL)]

@@ -164,9 +164,9 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
     sys.path.insert(0, request["zoo"])
     try:
         import torch
-        from tcready.dynamic.worker.frames import Names
-        from tcready.dynamic.worker.lines import executed_lines
-        from tcready.events.narrate import line_sets
+        from tcready.dynamic.worker.core.frames import Names
+        from tcready.dynamic.worker.core.lines import executed_lines
+        from tcready.portable.events.to_schema import line_sets
 
         torch.set_num_threads(1)
         module, _, function = request["spec"]["build"].partition(":")
@@ -205,8 +205,8 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
 def _call(function: Any, args: Any, kwargs: Any, *watchers: contextlib.AbstractContextManager[Any]) -> Any:
     """One call with copies of the inputs and the seed of every call; the watchers see the call and nothing else."""
     import torch
-    from tcready.dynamic.worker.case import Case
-    from tcready.dynamic.worker.loading import fresh
+    from tcready.dynamic.worker.core.case import Case
+    from tcready.dynamic.worker.inputs.loading import fresh
 
     case = fresh(Case(None, tuple(args), dict(kwargs)))
     torch.manual_seed(SEED_CALL)
@@ -220,9 +220,9 @@ def _call(function: Any, args: Any, kwargs: Any, *watchers: contextlib.AbstractC
 def _compiled(build: Any, names: Any) -> dict[str, Any]:
     """What Dynamo did in one cold call, and the share of a later call's operations that ran in graphs."""
     import torch
-    from tcready.dynamic.worker.ops import CountingBackend
+    from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend
     from tcready.dynamic.worker.torch_internals.recording import recording
-    from tcready.events.record import Record
+    from tcready.portable.events.record import Record
 
     torch._dynamo.reset()
     model, args, kwargs = build()
@@ -251,15 +251,15 @@ def _compiled(build: Any, names: Any) -> dict[str, Any]:
 
 def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
     """Distinct lines in order of their first event, what Dynamo left without a word behind what it logged."""
-    from tcready.events import narrate
-    from tcready.events.record import Record
+    from tcready.portable.events import to_schema
+    from tcready.portable.events.record import Record
 
     sites: dict[tuple[str, int], dict[str, Any]] = {}
     events = [Record(breaks=[event]) for event in record.breaks] + [
         Record(skips=[event]) for event in record.skips
     ]
     for event in events:
-        for seen in narrate.break_sites(event, names, None):
+        for seen in to_schema.break_sites(event, names, None):
             new = {"path": seen.path, "line": seen.line, "func": seen.symbol.rpartition(".")[2]}
             new |= {"gb_types": [], "gb_ids": [], "actions": [], "hits": 0, "cascade": False}
             site = sites.setdefault((seen.path, seen.line), new)
@@ -271,7 +271,7 @@ def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
 
 
 def _skipped(record: Any, names: Any) -> list[dict[str, Any]]:
-    from tcready.dynamic.worker.frames import is_user_file
+    from tcready.dynamic.worker.core.frames import is_user_file
 
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for event in record.skips:
@@ -303,8 +303,8 @@ def serve(timeout: float) -> None:
     import torch
     import torch._dynamo
     import torch._inductor.config
-    from tcready.dynamic.worker import ops  # noqa: F401
-    from tcready.events import narrate  # noqa: F401
+    from tcready.dynamic.worker.measure import dispatch_counts  # noqa: F401
+    from tcready.portable.events import to_schema  # noqa: F401
 
     torch.set_num_threads(1)
     tell = os.fdopen(os.dup(1), "w")

@@ -313,8 +313,8 @@ def classes(bench: Bench, verdicts: Verdicts, records: Sequence[Path]) -> None:
 def again(bench: Bench, verdicts: Verdicts) -> None:
     """Row e. CPU time of this process, so that a busy machine does not show."""
     import libcst
-    from tcready import installed
-    from tcready.options import ReadOptions
+    from tcready.pipeline import registry
+    from tcready.portable.options import ReadOptions
     from tcready.static.session import Session
 
     models = [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
@@ -323,7 +323,7 @@ def again(bench: Bench, verdicts: Verdicts) -> None:
         files[path.name] = path.read_text("utf-8")
     root = bench.folder / "again"
     root.mkdir()
-    session = Session(ReadOptions(root=root, search_path=(root,)), installed.rule_set())
+    session = Session(ReadOptions(root=root, search_path=(root,)), registry.rule_set())
     print("a file again after an edit, in one process: CPU seconds, the least of three\n")
     ratios = {}
     for name, text in files.items():

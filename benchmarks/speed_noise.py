@@ -14,8 +14,8 @@ from collections import Counter
 
 from tcready import api
 from tcready.bench.figures import likely, within
-from tcready.options import BenchOptions
-from tcready.schema.words import EAGER
+from tcready.portable.options import BenchOptions
+from tcready.schema.enums import EAGER
 
 
 def main() -> int:

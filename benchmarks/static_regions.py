@@ -51,10 +51,10 @@ def predicted(job: tuple[dict[str, Any], str]) -> dict[str, Any]:
     record, site = job
     from tcready import rules
     from tcready.merge import merge
-    from tcready.options import ReadOptions
+    from tcready.portable.options import ReadOptions
     from tcready.schema.report import Tool
     from tcready.static.driver import RuleSet, read
-    from tcready.static.versions import version_of
+    from tcready.static.library.torch_versions import version_of
 
     try:
         torch = version_of(record["versions"]["torch"])

@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.reports"}
 WORKER = "tcready.dynamic.worker"
+OF_SEVERAL = ("config", "fixes", "integrations", "pipeline", "portable", "source")
+"""Packages in which each module or package is a component by itself."""
 LISTED_ELSEWHERE = {"rules"}
 """Components whose files have pages of their own."""
 
@@ -26,10 +28,12 @@ def find_modules() -> dict[str, Path]:
 
 
 def component_of(module: str) -> str:
-    """The component that a module belongs to: a package or a file right below `tcready`; the worker is one by itself."""
+    """The component that a module belongs to: a package below `tcready`, or a module or package in one of OF_SEVERAL; the
+    worker is one by itself."""
     if module == WORKER or module.startswith(f"{WORKER}."):
         return "dynamic.worker"
-    return ".".join(module.split(".")[1:2])
+    parts = module.split(".")
+    return ".".join(parts[1:3] if parts[1:2] and parts[1] in OF_SEVERAL else parts[1:2])
 
 
 def imports_of(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:

@@ -18,20 +18,22 @@ import click
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
-from tcready import api, breaks, resolve, schema
-from tcready.breaks import Page
+from tcready import api, schema
 from tcready.cli import app
-from tcready.options import Declared, RunOptions
-from tcready.refactor.example import example
+from tcready.config import resolution
+from tcready.fixes.rewriting.page_example import example
+from tcready.pipeline import break_pages
+from tcready.pipeline.break_pages import Page
+from tcready.portable.options import Declared, RunOptions
 from tcready.schema.codec import FLAT, all_names, json_name, omitted
+from tcready.schema.enums import SCHEMA_VERSION
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixResult
 from tcready.schema.report import Report
-from tcready.schema.words import SCHEMA_VERSION
-from tcready.static import torch_tables, versions
-from tcready.static.rule import Rule
-from tcready.static.rule_page import Sample
-from tcready.static.versions import version_of
+from tcready.static.diagnostics.rule import Rule
+from tcready.static.diagnostics.rule_page import Sample
+from tcready.static.library import torch_tables, torch_versions
+from tcready.static.library.torch_versions import version_of
 
 DOCS = Path(__file__).resolve().parent
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb{number}.html"
@@ -49,7 +51,7 @@ NOTICE = "<!-- Written by docs/generate.py: edit {source} and run it again. -->\
 def files() -> dict[Path, str]:
     """Every generated file with its text, by path below docs/."""
     rules = api.load_rules()
-    pages = breaks.load()
+    pages = break_pages.load()
     schemas = {
         "report": _schema(Report),
         "observation": _schema(Observation),
@@ -64,7 +66,7 @@ def files() -> dict[Path, str]:
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
         Path("pages/architecture.md"): _architecture(),
-        Path("../analyzer/keywords.py"): _keywords(),
+        Path("../analyzer/config/keywords.py"): _keywords(),
     }
 
 
@@ -178,7 +180,7 @@ def _by_version(rule: Rule) -> str:
     forms = torch_tables.claims_by_version().get(rule.code, {})
     if not forms:
         return ""
-    known = [".".join(map(str, version)) for version in versions.with_tables()]
+    known = [".".join(map(str, version)) for version in torch_versions.with_tables()]
     rows = "".join(
         f"| {_cell(form) or 'everything else'} | {_ranges(holds, known)} |\n" for form, holds in forms.items()
     )
@@ -225,7 +227,7 @@ def _registry() -> dict[str, str]:
     """The name of every type of break by its id, as in the newest torch that has it."""
     return {
         gb_id: name
-        for version in versions.with_tables()
+        for version in torch_versions.with_tables()
         for gb_id, name in torch_tables.load(version).registry.items()
     }
 
@@ -233,7 +235,7 @@ def _registry() -> dict[str, str]:
 def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
     names = _registry()
     page_of = {gb_id: page.name for page in pages for gb_id in page.gb_ids}
-    known = [".".join(map(str, version)) for version in versions.with_tables()]
+    known = [".".join(map(str, version)) for version in torch_versions.with_tables()]
     examples = sum(each.bad is not None for page in pages for each in page.breaks)
     text = NOTICE.format(source="rules/break_pages") + (
         "# Types of graph breaks\n\n"
@@ -334,7 +336,7 @@ def _architecture() -> str:
 
 KEYWORDS = '''"""The keywords of `tcready.check` and `tcready.observe`, for type checkers and editors.
 
-Written by docs/generate.py: edit analyzer/options.py and run it again.
+Written by docs/generate.py: edit analyzer/portable/options.py and run it again.
 """
 
 from __future__ import annotations
@@ -342,7 +344,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema.words import Engine, Mode, ModeAsked, Parallelism
+from tcready.schema.enums import Engine, Mode, ModeAsked, Parallelism
 '''
 PYTHON_TYPES = {
     "list": "Sequence[str]",
@@ -357,8 +359,8 @@ PYTHON_TYPES = {
 def _keywords() -> str:
     return (
         KEYWORDS
-        + _typed_keywords("CheckKeywords", resolve.taken(resolve.VALUES))
-        + _typed_keywords("ObserveKeywords", resolve.taken((RunOptions,)))
+        + _typed_keywords("CheckKeywords", resolution.taken(resolution.VALUES))
+        + _typed_keywords("ObserveKeywords", resolution.taken((RunOptions,)))
     )
 
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Report
 from tcready.schema.static import Finding
-from tcready.schema.words import TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,21 +24,26 @@ if TYPE_CHECKING:
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
-        "text": "text",
-        "concise": "concise",
-        "json": "json_",
-        "jsonl": "jsonl",
-        "html": "html",
-        "sarif": "sarif",
-        "github": "github",
-        "gitlab": "gitlab",
-        "junit": "junit",
-        "markdown": "markdown",
+        "text": "text.summary_or_full",
+        "concise": "text.concise",
+        "json": "machine.json_report",
+        "jsonl": "machine.jsonl",
+        "html": "html.document",
+        "sarif": "machine.sarif",
+        "github": "machine.github",
+        "gitlab": "machine.gitlab",
+        "junit": "machine.junit",
+        "markdown": "markdown.comment",
     }
 )
 """Name of a format -> the module of this package that renders it."""
 COMPARED: Mapping[str, str] = MappingProxyType(
-    {"text": "compared_text", "json": "json_", "markdown": "compared_markdown", "html": "compared_html"}
+    {
+        "text": "shared.comparison_text",
+        "json": "machine.json_report",
+        "markdown": "markdown.comparison_comment",
+        "html": "html.comparison_page",
+    }
 )
 """The same for comparisons of two reports."""
 
@@ -58,7 +63,7 @@ def render_comparison(comparison: Comparison, format: str, **options: Any) -> st
 
 def editor_address(editor: str) -> str:
     """Return the address with which an editor opens a line. Raises TcreadyError for an unknown name."""
-    from tcready.reports.editor import template_of
+    from tcready.reports.html.editor_links import template_of
 
     return template_of(editor)
 
@@ -66,37 +71,37 @@ def editor_address(editor: str) -> str:
 def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name
     """Render proposed changes, or the verification of one patch, as `text` or `json`. Raises TcreadyError for
     another format."""
-    from tcready.reports import fixes
+    from tcready.reports.machine import fix_output
     from tcready.schema.proof import FixChange
 
     if format not in ("text", "json"):
         raise TcreadyError(f"changes are not told as {format!r}: use json or text")
     if isinstance(changes, FixChange):
-        return fixes.proof_data(changes) if format == "json" else fixes.proof_text(changes)
-    return fixes.as_data(changes) if format == "json" else fixes.text(changes)
+        return fix_output.proof_data(changes) if format == "json" else fix_output.proof_text(changes)
+    return fix_output.as_data(changes) if format == "json" else fix_output.text(changes)
 
 
 def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
     """Return the report of each model of a sweep, with the file name that the page of all models links to."""
-    from tcready.reports import sweep_html
+    from tcready.reports.sweep import pages
 
-    return sweep_html.pages(report)
+    return pages.pages(report)
 
 
 def render_summary(report: Report) -> str:
     """Render a short piece of HTML for a notebook: the verdict, findings, coverage and plan."""
-    from tcready.reports import summary
+    from tcready.reports.html import notebook_summary
 
-    return summary.render(report)
+    return notebook_summary.render(report)
 
 
 def render_finding(report: Report, finding: Finding, **options: Any) -> str:
     """Render everything that `report` contains about one of its findings, as text for a terminal; `options` are
     `color` and `width`."""
-    from tcready.reports import places, text
+    from tcready.reports.text import notebook_places, summary_or_full
 
-    shown = places.by_cell(report)
-    return text.render_finding(shown, shown.findings[report.findings.index(finding)], **options)
+    shown = notebook_places.by_cell(report)
+    return summary_or_full.render_finding(shown, shown.findings[report.findings.index(finding)], **options)
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
@@ -106,12 +111,12 @@ def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - 
     """
     if format not in FORMATS:
         raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")
-    from tcready.reports import places
+    from tcready.reports.text import notebook_places
 
     of_sweep = format == "html" and report.sweep is not None
-    module = importlib.import_module(f"{__name__}.{'sweep_html' if of_sweep else FORMATS[format]}")
+    module = importlib.import_module(f"{__name__}.{'sweep.pages' if of_sweep else FORMATS[format]}")
     if format in ("text", "concise", "markdown"):
-        report = places.by_cell(report)
+        report = notebook_places.by_cell(report)
     elif format not in ("json", "jsonl", "html"):  # JSON has both places, and the page holds it
-        report = places.by_file_line(report)
+        report = notebook_places.by_file_line(report)
     return cast("Callable[..., str]", module.render)(report, **options)

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator
 
-from tcready.static.rule import Rule
+from tcready.static.diagnostics.rule import Rule
 
 
 def load() -> tuple[Rule, ...]:

@@ -61,7 +61,7 @@ def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if request.node.get_closest_marker("dynamo") is None or importlib.util.find_spec("torch") is None:
         return
     from observing import SERVER, opened
-    from tcready import observations
+    from tcready.pipeline import observations
 
     launch = observations.launch
 

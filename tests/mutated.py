@@ -21,14 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcready import api, stored
-from tcready.installed import rule_set
-from tcready.options import ReadOptions
+from tcready import api
+from tcready.pipeline import report_loading
+from tcready.pipeline.registry import rule_set
+from tcready.portable.options import ReadOptions
 from tcready.reports import FORMATS
 from tcready.schema.codec import as_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError
 from tcready.static import driver
 from tcready.static.session import Session
 from tcready.static.units import Unit
@@ -548,7 +549,7 @@ def told(found: Report, verbose: bool) -> Iterator[str]:
             text.encode("utf-8", "backslashreplace")
         except UnicodeError as error:
             yield f"{name} cannot be written: {error}"
-    again = stored.parse_report(api.render(found, "json"), "again")
+    again = report_loading.parse_report(api.render(found, "json"), "again")
     if not isinstance(again, (Report, Observation)):
         yield "its JSON is not read back"
 

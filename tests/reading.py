@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tcready import rules as rule_files
-from tcready.options import ReadOptions, ReportOptions
+from tcready.portable.options import ReadOptions, ReportOptions
 from tcready.schema.report import Tool
 from tcready.schema.static import StaticResult
 from tcready.static import driver
+from tcready.static.diagnostics.rule import Rule
 from tcready.static.driver import RuleSet
-from tcready.static.rule import Rule
-from tcready.static.versions import version_of
+from tcready.static.library.torch_versions import version_of
 
 RULES = rule_files.load()
 _CONSTRAINTS = (Path(__file__).parents[1] / "constraints.txt").read_text("utf-8").splitlines()

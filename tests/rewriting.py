@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tcready import api
-from tcready.edits import apply_edits
-from tcready.refactor.suggest import Proposal, for_finding
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import PRELUDE, Declined
+from tcready.fixes.rewriting.suggestions import Proposal, for_finding
+from tcready.source.edits import apply_edits
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import PRELUDE, Declined
+from tcready.static.frontend import source
 
 
 def proposed(folder: Path, text: str) -> list[Proposal | Declined]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import construct_samples
 import libcst as cst
 from libcst import matchers
-from tcready import applying
+from tcready.fixes import patching
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 OF_THE_HARNESS = ("get_inputs", "get_init_inputs", "get_example_inputs")
@@ -45,7 +45,7 @@ def models() -> Iterator[Model]:
                 yield Model(f"{folder}/{path.stem}", text)
     for case in sorted((FIXTURES / "prove").iterdir()):
         patch = (case / "change.patch").read_text("utf-8")
-        (file,) = applying.apply_patch(patch, case.name, case.joinpath)
+        (file,) = patching.apply_patch(patch, case.name, case.joinpath)
         yield Model(f"prove/{case.name}", file.before)
         if re.match(r"r[_\d]", case.name):
             yield Model(f"prove/{case.name} after", file.after)

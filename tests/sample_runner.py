@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tcready.static.rule import PRELUDE
-from tcready.static.rule_page import Sample
+from tcready.static.diagnostics.rule import PRELUDE
+from tcready.static.diagnostics.rule_page import Sample
 
 if TYPE_CHECKING:  # `dynamo_runs` loads torch, and what is read of a sample needs none
     from dynamo_runs import Program, Run

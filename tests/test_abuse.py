@@ -23,11 +23,12 @@ import mutated
 import pytest
 from commands import run
 from fixture_markers import ROOT
-from tcready import api, stored
+from tcready import api
+from tcready.pipeline import report_loading
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError
 from tcready.static import cache
 from trace_events import Job
 
@@ -66,7 +67,7 @@ def test_mutated_input_is_refused_or_told(kind: str, tmp_path: Path) -> None:
 
 def test_each_report_that_is_mutated_is_one_that_is_read(tmp_path: Path) -> None:
     """And one of each kind is there; else all that comes of a change is a refusal."""
-    read = [stored.parse_report(json.dumps(value), "it") for value in mutated.reports()]
+    read = [report_loading.parse_report(json.dumps(value), "it") for value in mutated.reports()]
     whole = [each for each in read if isinstance(each, Report)]
     assert any(each.sweep is not None for each in whole)
     assert any(each.serving is not None for each in whole)

@@ -24,21 +24,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tcready import api
+from tcready.schema.enums import TcreadyError
 from tcready.schema.proof import FixChange
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError
 
 pytest.importorskip("mcp")  # an extra, as is what it brings
 from anyio import create_task_group, sleep
 from anyio.from_thread import start_blocking_portal
 from mcp import StdioServerParameters
 from mcp.client import Client
-from tcready.assistants import telling
-from tcready.assistants.answer import LEAST, ROOM, Answer, Piece, Section, fit_answer
-from tcready.assistants.asked import parse_arguments, schema_of
-from tcready.assistants.server import OFTEN
-from tcready.assistants.tools import TOOLS
-from tcready.reports.view import visible
+from tcready.integrations.mcp import rendering
+from tcready.integrations.mcp.answer import LEAST, ROOM, Answer, Piece, Section, fit_answer
+from tcready.integrations.mcp.arguments import parse_arguments, schema_of
+from tcready.integrations.mcp.protocol_server import OFTEN
+from tcready.integrations.mcp.tools import TOOLS
+from tcready.reports.shared.wording import visible
 
 ROOT = Path(__file__).resolve().parent.parent
 BREAKS = """\
@@ -422,8 +422,8 @@ STORED = sorted((ROOT / "fixtures" / "reports").glob("*.json"))
 def test_every_report_fits(path: Path, room: int) -> None:
     report = api.load(path)
     assert isinstance(report, Report)
-    answers = [telling.render_check(report, third_party=third, skip=0) for third in (False, True)]
-    for make in (telling.render_plan, telling.render_bench):
+    answers = [rendering.render_check(report, third_party=third, skip=0) for third in (False, True)]
+    for make in (rendering.render_plan, rendering.render_bench):
         with contextlib.suppress(TcreadyError):  # nothing was planned, or measured
             answers.append(make(report))
     for answer in answers:
@@ -441,10 +441,10 @@ def size_of(text: str, data: Any) -> int:
 def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     (planned,) = [api.load(path) for path in STORED if path.stem == "planned"]
     assert isinstance(planned, Report)
-    answer = fit_answer(telling.render_plan(planned), 200_000)
+    answer = fit_answer(rendering.render_plan(planned), 200_000)
     assert answer.data is not None
     assert answer.data.keys() <= documented("plan")
-    whole = fit_answer(telling.render_check(planned, third_party=True, skip=0), 200_000).data
+    whole = fit_answer(rendering.render_check(planned, third_party=True, skip=0), 200_000).data
     assert whole is not None
     assert whole.keys() <= documented("check")
     plan = next(target.observation.plan for target in planned.targets if target.observation.plan)
@@ -454,7 +454,7 @@ def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     (benched,) = [api.load(path) for path in STORED if path.stem == "benched"]
     assert isinstance(benched, Report)
     bench = next(target.observation.bench for target in benched.targets if target.observation.bench)
-    answer = fit_answer(telling.render_bench(benched), 200_000)
+    answer = fit_answer(rendering.render_bench(benched), 200_000)
     assert answer.data is not None
     assert answer.data.keys() <= documented("bench")
     assert answer.data is not None
@@ -469,7 +469,7 @@ def test_a_patch_that_does_not_hold_is_an_answer_and_no_error() -> None:
         "the patch", 0, "", None, (), "the patch", (), (), None, "refuted", "call 3: value differs by 2.0"
     )
     found = fit_answer(
-        telling.render_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM
+        rendering.render_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM
     )
     assert found.text == "the patch does not hold: call 3: value differs by 2.0"
     assert found.data == {"holds": False, "state": "refuted", "reason": "call 3: value differs by 2.0"}

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 from fixture_markers import ROOT
-from tcready import baseline as baselines
 from tcready.api import check
 from tcready.cli import main
-from tcready.identity import spelled
 from tcready.merge import merge
+from tcready.pipeline import baseline as baselines
 from tcready.schema.codec import as_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Narrowed, Report, Tool
 from tcready.schema.run import BreakSite, LineSet
 from tcready.schema.static import Finding, SourceText, StaticResult
-from tcready.schema.words import TcreadyError
+from tcready.source.fingerprint import spelled
 
 NET = """\
 from torch import nn

@@ -189,7 +189,7 @@ def test_a_missing_scipy_is_said_in_one_line() -> None:
 import sys
 sys.modules["scipy"] = None
 from tcready.bench.figures import figure
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
 try:
     figure([[1.0], [2.0]])
 except TcreadyError as error:

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 from bench_noise import Trouble, timed
-from tcready.bench.assemble import assemble_bench, more_processes
+from tcready.bench.assembly import assemble_bench, more_processes
 from tcready.bench.regression import find_regressions
 from tcready.bench.remedies import RISKS, remedies_for
+from tcready.bench.request_parts import BenchWanted
 from tcready.bench.verdicts import Limits
-from tcready.bench.wanted import BenchWanted
-from tcready.comparison import compare_benches
+from tcready.pipeline.comparison import compare_benches
 from tcready.schema.bench import (
     Arm,
     ArmBench,
@@ -36,7 +36,7 @@ from tcready.schema.bench import (
     Soak,
 )
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 QUIET = Trouble(process=0.01, arm=0.001, drift=0.001, slow=0.001, white=0.001, outliers=0.02)
 ARMS = (

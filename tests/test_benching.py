@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready import benching
-from tcready.bench.wanted import BenchWanted
-from tcready.cli.benching import bench, exit_of
-from tcready.options import BenchOptions, RunOptions, declared
-from tcready.plan import PlannedRun
-from tcready.resolve import resolve, share_of
+from tcready.bench.request_parts import BenchWanted
+from tcready.cli.bench_command import bench, exit_of
+from tcready.config.resolution import resolve, share_of
+from tcready.pipeline import bench_run
+from tcready.pipeline.run_selection import PlannedRun
+from tcready.portable.options import BenchOptions, RunOptions, declared
 from tcready.schema.bench import (
     Arm,
     ArmBench,
@@ -33,10 +33,10 @@ from tcready.schema.bench import (
     Sizes,
 )
 from tcready.schema.codec import as_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report, TargetReport, Tool
 from tcready.schema.run import Plan
-from tcready.schema.words import TcreadyError
 
 SEEN = Observation("m.py::M", None, "infer", (), None)
 PLANNED = dataclasses.replace(SEEN, plan=Plan("regions", "model.a.compile()", 1.0, "", ()))
@@ -44,7 +44,7 @@ PLANNED = dataclasses.replace(SEEN, plan=Plan("regions", "model.a.compile()", 1.
 
 def arms(seen: Observation = SEEN, root: Path = Path(), **wanted: object) -> dict[str, str]:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return {arm.name: arm.code for arm in benching.arms_of(options, seen, root)}
+    return {arm.name: arm.code for arm in bench_run.arms_of(options, seen, root)}
 
 
 def test_by_default_eager_and_default_and_a_plan_where_there_is_one() -> None:
@@ -89,8 +89,8 @@ def test_the_plan_of_the_last_run_is_taken_if_nothing_changed(change: dict[str, 
     )
     last = Report(Tool("tcready", "0"), (), (TargetReport(ran, "ready", ()),), (), (), (), (), {})
     now = dataclasses.replace(ran, plan=None, **change)
-    assert benching.plan_of_last(now, last) == (PLANNED.plan if taken else None)
-    assert benching.plan_of_last(now, None) is None
+    assert bench_run.plan_of_last(now, last) == (PLANNED.plan if taken else None)
+    assert bench_run.plan_of_last(now, None) is None
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_a_patched_arm_holds_the_changed_text(tmp_path: Path) -> None:
     patch = tmp_path / "own.patch"
     patch.write_text("--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n")
     options = BenchOptions(patch=str(patch))
-    found = benching.arms_of(options, SEEN, tmp_path)[-1]
+    found = bench_run.arms_of(options, SEEN, tmp_path)[-1]
     assert (found.name, found.sources) == ("patched", ((str(tmp_path / "m.py"), "a = 1\nb = 3\n"),))
     assert found.code == f"# after: git apply {patch}\nmodel = torch.compile(model)"
     options = BenchOptions(patch=str(patch), arms=("patched=torch.compile(model, dynamic=True)",))
-    found = benching.arms_of(options, SEEN, tmp_path)[-1]
+    found = bench_run.arms_of(options, SEEN, tmp_path)[-1]
     assert found.sources
     assert found.code.endswith("\nmodel = torch.compile(model, dynamic=True)")
 
@@ -187,7 +187,7 @@ def test_what_is_no_share(given: object) -> None:
 def sizes(tmp_path: Path, text: str) -> tuple[Sizes, ...]:
     path = tmp_path / "lengths"
     path.write_text(text)
-    return benching.sizes_of(str(path))
+    return bench_run.sizes_of(str(path))
 
 
 def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ class Processes:
         self.now = 0.0
         self.takes = takes
         self.stack = (("isolate_recompiles", "yes" if isolates else "no"),)
-        monkeypatch.setattr(benching.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(bench_run.time, "monotonic", lambda: self.now)
 
     def __call__(self, request: BenchRequest, seconds: float, tell: object) -> BenchAnswer:
         del tell
@@ -304,9 +304,9 @@ class Processes:
 EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm("other", "model.compile()")
 
 
-def measured(processes: Processes, *given: Arm, **wanted: object) -> benching.Bench:
+def measured(processes: Processes, *given: Arm, **wanted: object) -> bench_run.Bench:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return benching.measure_bench(
+    return bench_run.measure_bench(
         processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None
     )
 
@@ -500,7 +500,7 @@ def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytes
 @pytest.mark.parametrize(("budget", "timeout"), [(None, 600.0), (1e-300, 20.0), (90.0, 90.0), (900.0, 600.0)])
 def test_the_check_keeps_to_the_budget(tmp_path: Path, budget: float | None, timeout: float) -> None:
     options = BenchOptions(bench_budget=budget)
-    assert benching.settings_for(options, resolve({}, root=tmp_path)).run.timeout == timeout
+    assert bench_run.settings_for(options, resolve({}, root=tmp_path)).run.timeout == timeout
 
 
 def test_a_first_answer_takes_longer_where_others_use_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,7 +508,7 @@ def test_a_first_answer_takes_longer_where_others_use_the_processors(monkeypatch
     needed = {}
     for load in (0.2, 1.0, 3.0):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0.0, 0.0))
-        needed[load] = benching._first_answer_after(SEEN, 2)
+        needed[load] = bench_run._first_answer_after(SEEN, 2)
     assert needed[0.2] == needed[1.0]
     assert needed[3.0] == 1.5 * needed[1.0], "at most: the average includes the load of the check itself"
 
@@ -517,7 +517,7 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
     processes = Processes(monkeypatch, takes=10)
     options = BenchOptions(bench_budget=100.0)
     processes.now = 60.0  # so long the check took
-    found = benching.measure_bench(
+    found = bench_run.measure_bench(
         processes,
         (EAGER, DEFAULT),
         options,
@@ -535,17 +535,17 @@ def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
         ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
         ArmBench("default", "failed", None, parity=False),
     )
-    found = benching.stage_of(Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),)))
+    found = bench_run.stage_of(Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),)))
     assert (found.state, found.reason) == ("fail", "mismatch")
     either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
-    assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
+    assert bench_run.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
 
 
 def test_what_the_check_found_to_differ_is_not_compared_again() -> None:
     differs = Stage("parity", "fail", "output 0 differs by 100 %", 0.1, "mismatch")
     seen = dataclasses.replace(SEEN, stages=(differs,))
     compared = (EAGER, Arm("default", "model = torch.compile(model)"), Arm("own", "model.layer.compile()"))
-    known = benching._differing(seen, compared)
+    known = bench_run._differing(seen, compared)
     assert known == (("default", "output 0 differs by 100 %"),)
     asked: list[BenchRequest] = []
 
@@ -555,7 +555,7 @@ def test_what_the_check_found_to_differ_is_not_compared_again() -> None:
         return BenchAnswer(request.kind, measured=rows)
 
     about = BenchWanted(target="m.py::M", differing=known)
-    found = benching.measure_bench(run, compared, BenchOptions(), about, lambda _: None)
+    found = bench_run.measure_bench(run, compared, BenchOptions(), about, lambda _: None)
     held = [{arm.name for arm in each.arms} for each in asked if each.kind == "parity"]
     assert held
     assert all("default" not in names for names in held)
@@ -583,7 +583,7 @@ def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path:
     path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
     wanted = BenchOptions(against=str(path), fail_on_regression="5%")
     with pytest.raises(TcreadyError, match="timed in one process only, so nothing can be compared"):
-        benching.reject_other_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
+        bench_run.reject_other_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1e-3])
@@ -592,12 +592,12 @@ def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
     answer = BenchAnswer("steady", measured=(row,))
     process = BenchProcess(BenchRequest("steady", (EAGER,)), answer, "steady")
     with pytest.raises(TcreadyError, match="times that are not above zero"):
-        benching.compute_bench(dataclasses.replace(SEEN, bench_run=BenchRun((EAGER,), (process,), 1.0)))
+        bench_run.compute_bench(dataclasses.replace(SEEN, bench_run=BenchRun((EAGER,), (process,), 1.0)))
 
 
 def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
     options = RunOptions(mode="train", python="env/bin/python")
-    command = benching._command_target("m.py::M", options, BenchOptions(accumulate=4))
+    command = bench_run._command_target("m.py::M", options, BenchOptions(accumulate=4))
     assert command == "m.py::M --mode train --python env/bin/python --accumulate 4"
 
 
@@ -607,9 +607,9 @@ def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
 ) -> None:
     """The command that fills a box has a budget of its own."""
     wanted = BenchOptions(bench_budget=50.0)
-    run = benching.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
+    run = bench_run.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
     assert run.timeout == min(timeout, 50.0)
-    assert benching._command_target("m.py::M", run, wanted) == f"m.py::M{repeated}"
+    assert bench_run._command_target("m.py::M", run, wanted) == f"m.py::M{repeated}"
 
 
 def test_the_commands_of_the_checklist_can_be_pasted() -> None:
@@ -622,7 +622,7 @@ def test_the_commands_of_the_checklist_can_be_pasted() -> None:
         bench_budget=9.0,
     )
     options = RunOptions(inputs="my dir/m.py::example", timeout=500.0, memory_gb=8.0)
-    command = benching._command_target("my dir/m.py::M", options, wanted)
+    command = bench_run._command_target("my dir/m.py::M", options, wanted)
     given = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, text=True, check=True
     ).stdout.split("\0")[:-1]
@@ -636,7 +636,7 @@ def test_the_commands_of_the_checklist_can_be_pasted() -> None:
 
 def test_the_options_that_are_repeated_are_those_of_the_command() -> None:
     flags = {flag for parameter in bench.params for flag in parameter.opts}
-    repeated = {f"--{each.name}" for each in declared(RunOptions) if each.field in benching.REPEATED}
+    repeated = {f"--{each.name}" for each in declared(RunOptions) if each.field in bench_run.REPEATED}
     assert repeated <= flags
     of_the_page = {
         "--editor",
@@ -686,25 +686,25 @@ def test_what_a_stored_bench_cannot_be_compared_with_is_refused_before_anything_
     chosen = resolve({"inputs": "m.py::sizes", **changed}, root=tmp_path)
     planned = (PlannedRun(target, "", True),)
     if words is None:
-        benching.reject_other_bench(planned, chosen, BenchOptions(against=before))
+        bench_run.reject_other_bench(planned, chosen, BenchOptions(against=before))
         return
     with pytest.raises(TcreadyError) as refused:
-        benching.reject_other_bench(planned, chosen, BenchOptions(against=before))
+        bench_run.reject_other_bench(planned, chosen, BenchOptions(against=before))
     assert words in str(refused.value)
 
 
 def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None:
     known = {"torch": "2.13.0", "cpu": "x", "dtype": None, "peak_host_bytes": 391_639_040}
     here = dataclasses.replace(SEEN, environment=known)
-    benching.reject_other_machine(before, here)
+    bench_run.reject_other_machine(before, here)
     there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
     with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):
-        benching.reject_other_machine(before, there)
+        bench_run.reject_other_machine(before, there)
 
 
 def test_a_budget_that_is_too_short_for_any_answer_is_named_first() -> None:
     said: list[str] = []
     for budget in (8.0, 25.0):
-        benching.announce_short_budget(BenchOptions(bench_budget=budget), said.append)
+        bench_run.announce_short_budget(BenchOptions(bench_budget=budget), said.append)
     (text,) = said
     assert text.startswith("a budget of 8 s is too short for an answer")

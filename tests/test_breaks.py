@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from commands import run
-from tcready import breaks
-from tcready.breaks import Break, Page, Unshown
+from tcready.pipeline import break_pages
+from tcready.pipeline.break_pages import Break, Page, Unshown
 from tcready.rules import load as rules
-from tcready.static import torch_tables as tables
-from tcready.static import versions
-from tcready.static.rule import PRELUDE
+from tcready.static.diagnostics.rule import PRELUDE
+from tcready.static.library import torch_tables as tables
+from tcready.static.library import torch_versions
 
 if TYPE_CHECKING:
     from dynamo_runs import Program
 
-PAGES = breaks.load()
+PAGES = break_pages.load()
 ON_PAGES = {gb_id for page in PAGES for gb_id in page.gb_ids}
 CLAIMS = [gb_id for rule in rules() for gb_id in rule.gb_ids]
 RUN_WITH = (2, 13)
@@ -33,7 +33,9 @@ HOW = (
 
 
 def test_every_type_is_on_a_page_or_claimed_by_one_rule() -> None:
-    registered = {gb_id for version in versions.with_tables() for gb_id in tables.load(version).registry}
+    registered = {
+        gb_id for version in torch_versions.with_tables() for gb_id in tables.load(version).registry
+    }
     by_one_rule = {gb_id for gb_id in CLAIMS if CLAIMS.count(gb_id) == 1}
     assert sorted(registered - ON_PAGES - by_one_rule) == [], HOW
     assert sorted(ON_PAGES - registered) == [], "no torch has it"
@@ -61,7 +63,7 @@ def test_page(page: Page) -> None:
 def test_what_is_said_to_be_newer_is_newer() -> None:
     older = {
         gb_id
-        for version in versions.with_tables()
+        for version in torch_versions.with_tables()
         if version <= RUN_WITH
         for gb_id in tables.load(version).registry
     }
@@ -75,7 +77,7 @@ def test_two_pages_do_not_speak_of_one_type(tmp_path: Path) -> None:
     for name in ("assertion", "tensor-method"):
         (tmp_path / f"{name}.md").write_text(text, "utf-8")
     with pytest.raises(ValueError, match=r"GB\d{4} is on two pages: assertion and tensor-method"):
-        breaks.read_pages(tmp_path)
+        break_pages.read_pages(tmp_path)
 
 
 TEXT = """\
@@ -157,7 +159,7 @@ def test_every_part_of_a_page_is_read() -> None:
         fullgraph=True,
     )
     unshown = (Unshown("None was found.", ("GB0003", "GB0004")), Unshown("Newer.", ("GB0005",)))
-    found = breaks.read_page("some", TEXT)
+    found = break_pages.read_page("some", TEXT)
     expected = (shown, Break("GB0002", "The code calls `h`."))
     assert found == Page("some", page, expected, unshown, ("recompile", "ranks-differ"))
 
@@ -193,7 +195,7 @@ def test_every_part_of_a_page_is_read() -> None:
 def test_a_mistake_in_a_page_is_named_with_its_line(old: str, new: str, problem: str) -> None:
     assert old in TEXT
     with pytest.raises(ValueError, match=re.escape(f"some.md, {problem}")):
-        breaks.read_page("some", TEXT.replace(old, new, 1))
+        break_pages.read_page("some", TEXT.replace(old, new, 1))
 
 
 # the examples, under Dynamo
@@ -301,10 +303,10 @@ def test_rule_command_explains_a_type(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_every_type_has_advice_that_a_report_can_carry() -> None:
-    from tcready.installed import advice
+    from tcready.pipeline.registry import advice
 
     texts = advice()
-    for version in versions.with_tables():
+    for version in torch_versions.with_tables():
         assert tables.load(version).registry.keys() <= texts.keys(), HOW
     assert texts["GB0014"].code == "TCR406"
     jvp = texts["GB0144"]

@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 from reading import BREAKING, HELPER, NET
-from tcready import api, installed, schema
-from tcready.options import ReadOptions
-from tcready.refactor import suggest
+from tcready import api, schema
+from tcready.fixes.rewriting import suggestions
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions
 from tcready.rules.side_effects import print_call
 from tcready.schema.codec import as_json
 from tcready.schema.report import Report
-from tcready.static import cache, examine, torch_tables
-from tcready.static.disk import Disk, Stamp
-from tcready.static.engine import interpreter
+from tcready.static import cache, unit_analysis
+from tcready.static.frontend.file_cache import Disk, Stamp
+from tcready.static.interp import interpreter
+from tcready.static.library import torch_tables
 
 
 @pytest.fixture
@@ -38,13 +40,13 @@ def project(tmp_path: Path) -> Path:
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The targets that were read and interpreted, as they are; nothing is replaced but the count added."""
     seen: list[str] = []
-    real = examine.analyze_unit
+    real = unit_analysis.analyze_unit
 
     def counting(unit: Any, *more: Any) -> Any:
         seen.append(unit.target)
         return real(unit, *more)
 
-    monkeypatch.setattr(examine, "analyze_unit", counting)
+    monkeypatch.setattr(unit_analysis, "analyze_unit", counting)
     return seen
 
 
@@ -241,14 +243,14 @@ def test_every_option_is_in_the_key(name: str) -> None:
 
 def test_every_room_that_decides_a_result_is_in_the_key() -> None:
     options = ReadOptions(root=Path("/"))
-    key = cache.cache_key(options, installed.rule_set().packages)
-    modules = [Path(module.__file__ or "") for module in (schema, interpreter, suggest, print_call)]
+    key = cache.cache_key(options, registry.rule_set().packages)
+    modules = [Path(module.__file__ or "") for module in (schema, interpreter, suggestions, print_call)]
     tables = Path(torch_tables.__file__).parent / "tables"
     for file in (*modules, modules[-1].with_suffix(".md"), tables / "claims.json"):
         before = file.stat()
         try:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-            assert cache.cache_key(options, installed.rule_set().packages) != key
+            assert cache.cache_key(options, registry.rule_set().packages) != key
         finally:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
@@ -389,7 +391,7 @@ def loaded(done: subprocess.CompletedProcess[str]) -> set[str]:
 def test_a_hit_loads_no_parser_and_nothing_that_interprets(project: Path) -> None:
     (project / "net.py").write_text(NET.replace("if x.sum() > 0:\n            x = x + 1", "print(x)"))
     cold = run_cli(project, "net.py", "--jobs", "1")  # no other process that loads libcst
-    assert {"libcst", "tcready.static.engine.interpreter", "tcready.rules"} <= loaded(cold)
+    assert {"libcst", "tcready.static.interp.interpreter", "tcready.rules"} <= loaded(cold)
     warm = run_cli(project, "net.py")
     assert warm.stdout == cold.stdout
     unwanted = ("libcst", "networkx", "rich.console", "importlib.metadata", "multiprocessing")
@@ -441,7 +443,7 @@ def test_processes_are_really_started_and_fill_the_cache(project: Path) -> None:
     names = _many(project)
     cold = run_cli(project, *names, "--jobs", "2")
     assert "multiprocessing" in loaded(cold)
-    assert "tcready.static.engine.interpreter" not in loaded(cold), "all the reading is done elsewhere"
+    assert "tcready.static.interp.interpreter" not in loaded(cold), "all the reading is done elsewhere"
     warm = run_cli(project, *names, "--jobs", "2")
     assert warm.stdout == cold.stdout
     assert "multiprocessing" not in loaded(warm)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tcready.refactor.changed import Changed, changed
-from tcready.static import source
+from tcready.fixes.rewriting.changes import Changed, changed
+from tcready.static.frontend import source
 
 BEFORE = """\
 import torch

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from commands import run
 from tcready import api
-from tcready.cli import telling
-from tcready.plan import dtype_named
+from tcready.cli import progress_display
+from tcready.pipeline.run_selection import dtype_named
+from tcready.schema.enums import STAGES
 from tcready.schema.progress import Progress
-from tcready.schema.words import STAGES
 
 BREAKS = """\
 from torch import nn
@@ -351,8 +351,8 @@ def test_reading_that_takes_long_is_told_in_a_log(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once where nothing is read yet, then how many files are, with what the rest takes at that pace."""
-    monkeypatch.setattr(telling, "LONG", 0.0)
-    monkeypatch.setattr("tcready.installed.load_rules", slowly(api.load_rules))
+    monkeypatch.setattr(progress_display, "LONG", 0.0)
+    monkeypatch.setattr("tcready.pipeline.registry.load_rules", slowly(api.load_rules))
     assert run("check", "--no-run", "--no-cache", "--jobs", "1", "clean.py", "breaks.py", "plain.py") == 1
     first, *lines = capsys.readouterr().err.splitlines()
     assert first == "[0 s] reading the sources"
@@ -380,7 +380,7 @@ class Seconds:
 
 def test_what_remains_is_told_only_where_something_says_so() -> None:
     seconds = Seconds()
-    clock = telling.Clock(seconds)
+    clock = progress_display.Clock(seconds)
 
     def after(waited: float, *progress: Any, **more: Any) -> str:
         seconds.now += waited
@@ -408,8 +408,8 @@ def test_what_remains_is_told_only_where_something_says_so() -> None:
 
 def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = Seconds()
-    with telling._Lines() as lines:
-        lines._clock = telling.Clock(seconds)
+    with progress_display._Lines() as lines:
+        lines._clock = progress_display.Clock(seconds)
         for step, waited in (
             ("single calls", 1),
             ("profile", 1),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tcready import api, cli
-from tcready.schema.words import TcreadyError
-from tcready.static.patterns import matches
+from tcready.schema.enums import TcreadyError
+from tcready.static.frontend.globs import matches
 
 BREAKS = """\
 from torch import nn

@@ -9,7 +9,7 @@ import pytest
 from construct_samples import Construct, elsewhere, rows, samples, untold
 from reading import PINNED, read
 from reading import RULES as EVERY_RULE
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 from tcready.schema.static import Finding
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tcready.api import check
 from tcready.cli import main
-from tcready.git import changed_lines
-from tcready.schema.words import TcreadyError
+from tcready.pipeline.git import changed_lines
+from tcready.schema.enums import TcreadyError
 
 NET = """\
 from torch import nn

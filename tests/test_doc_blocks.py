@@ -28,9 +28,10 @@ import pytest
 import test_docs
 from markdown_it import MarkdownIt  # rich brings it
 from scratch_git import git
-from tcready import api, cli, project
-from tcready.benching import sizes_of
-from tcready.resolve import VALUES
+from tcready import api, cli
+from tcready.config import pyproject
+from tcready.config.resolution import VALUES
+from tcready.pipeline.bench_run import sizes_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -127,14 +128,14 @@ def read_toml(block: Block, folder: Path) -> None:
     found = tomllib.loads(block.text)
     if "targets" in found:
         (folder / "zoo.toml").write_text(block.text)
-        assert len(project.listed_targets(folder / "zoo.toml", "zoo.toml")) == len(found["targets"])
+        assert len(pyproject.listed_targets(folder / "zoo.toml", "zoo.toml")) == len(found["targets"])
         return
     if "tool" not in found:
         read_commands(found)
         return
     (folder / "pyproject.toml").write_text(block.text)
-    options = project.options(folder, *VALUES, cli.CommandOptions)
-    tables = project.target_tables(folder)
+    options = pyproject.options(folder, *VALUES, cli.CommandOptions)
+    tables = pyproject.target_tables(folder)
     assert options or tables
     assert all(table.values for table in tables)
 

@@ -17,7 +17,7 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 from tcready import api, cli
-from tcready.dynamic.by_hand import _parser
+from tcready.dynamic.standalone import _parser
 from tcready.rules import load
 
 if sys.version_info >= (3, 11):

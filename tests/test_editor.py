@@ -22,13 +22,14 @@ from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 from reading import BREAKING, HELPER, NET
-from tcready import api, explaining, installed
-from tcready.cli.asked import settings_at
-from tcready.editor.reader import MOST_CLOSED, Document, Reader
-from tcready.editor.server import LONGEST, PAUSE, WAITED_FOR
-from tcready.edits import apply_edits
-from tcready.static.noqa import hiding_edit
-from tcready.static.source import of_text
+from tcready import api
+from tcready.cli.arguments import settings_at
+from tcready.integrations.lsp.language_server import LONGEST, PAUSE, WAITED_FOR
+from tcready.integrations.lsp.open_files import MOST_CLOSED, Document, Reader
+from tcready.pipeline import explanation, registry
+from tcready.source.edits import apply_edits
+from tcready.static.frontend.noqa import hiding_edit
+from tcready.static.frontend.source import of_text
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SERVER = [sys.executable, "-m", "tcready", "lsp"]
@@ -733,7 +734,7 @@ async def test_hover_tells_what_only_the_run_showed(vscode: LanguageClient) -> N
     report = api.load(FIXTURES / "reports" / "planned.json")
     (alone,) = [found for found in report.findings if found.status == "runtime_only"]
     (source,) = [each for each in report.sources if each.path == alone.path]
-    explaining.keep(report, project.folder)
+    explanation.keep(report, project.folder)
     uri = project.open(alone.path, source.text)
     said = (await project.hover(uri, alone.line - 1, 0)).contents.value
     assert said.startswith(f"**{alone.gb_ids[0]}** {alone.name} ")
@@ -772,23 +773,23 @@ async def test_a_new_run_shows_to_an_editor_that_watches_no_files(
     run("check", "model.py", "--observation", "seen.json", "-o", "report.txt")
     assert "ready by region" in (await project.lenses(uri))[77]
     assert "In the last run" in (await project.hover(uri, 40, 20)).contents.value
-    report = explaining.stored_report(project.folder)
+    report = explanation.stored_report(project.folder)
     assert report is not None
-    explaining.keep(dataclasses.replace(report, findings=()), project.folder)
+    explanation.keep(dataclasses.replace(report, findings=()), project.folder)
     assert "last run" not in (await project.hover(uri, 40, 20)).contents.value
 
 
 @in_one_loop
 async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
     text = (ran.folder / "model.py").read_text()
-    report = explaining.stored_report(ran.folder)
+    report = explanation.stored_report(ran.folder)
     assert report is not None
     (target,) = report.targets
     helper, installed_file = b"# of the project\n", "package/of/others.py"
     digests = (("gone.py", hashlib.sha256(helper).hexdigest()), (installed_file, "0" * 64))
     seen = dataclasses.replace(target.observation, digests=(*target.observation.digests, *digests))
     (ran.folder / "gone.py").write_bytes(helper)
-    explaining.keep(
+    explanation.keep(
         dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), ran.folder
     )
     uri = ran.open("model.py", text)
@@ -1118,7 +1119,7 @@ async def test_a_thousand_edits_leave_nothing_behind(plain: LanguageClient) -> N
 
 
 def test_what_was_read_of_files_that_were_closed_is_not_kept_for_ever(tmp_path: Path) -> None:
-    reader = Reader(tmp_path, settings_at, installed.rule_set())
+    reader = Reader(tmp_path, settings_at, registry.rule_set())
     stays = Document("stays", tmp_path / "stays.py", 1, PRINTING)
     held = []
     for number in range(MOST_CLOSED + 60):

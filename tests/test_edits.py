@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tcready import api
-from tcready.edits import apply_edits, patch
-from tcready.refactor.suggest import Proposal, for_finding
+from tcready.fixes.rewriting.suggestions import Proposal, for_finding
 from tcready.schema.edit import Edit
-from tcready.schema.words import TcreadyError
-from tcready.static import source
-from tcready.static.concrete import Concrete
+from tcready.schema.enums import TcreadyError
+from tcready.source.edits import apply_edits, patch
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.frontend import source
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from commands import run
-from tcready import api, explaining
-from tcready.schema.words import TcreadyError
+from tcready import api
+from tcready.pipeline import explanation
+from tcready.schema.enums import TcreadyError
 
 MANY = Path(__file__).resolve().parent.parent / "fixtures" / "many"
 
@@ -172,18 +173,18 @@ def test_a_model_that_was_named_is_explained_as_it_was_checked(
 def test_a_check_without_a_cache_keeps_no_run(project: Path) -> None:
     run("check", "model.py", "--observation", "seen.json", "--no-cache")
     assert not (project / ".tcready_cache").exists()
-    assert explaining.stored_report(project) is None
+    assert explanation.stored_report(project) is None
     run("check", "model.py", "--no-run")
-    assert explaining.stored_report(project) is None, "what the source says is soon read again"
+    assert explanation.stored_report(project) is None, "what the source says is soon read again"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xfe", b"x" * 64 + b"\n{}"])
 def test_a_run_whose_report_was_damaged_counts_as_none(project: Path, damage: bytes) -> None:
     run("check", "model.py", "--observation", "seen.json")
-    assert explaining.stored_report(project) is not None
+    assert explanation.stored_report(project) is not None
     for file in (project / ".tcready_cache").glob("*.json"):
         file.write_bytes(damage)
-    assert explaining.stored_report(project) is None
+    assert explanation.stored_report(project) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tcready import TcreadyError, check
-from tcready.schema.paths import import_name, origin_of
+from tcready.schema.display_paths import import_name, origin_of
 
 MODEL = """\
 from torch import nn
@@ -176,7 +176,7 @@ def test_a_folder_src_that_is_in_no_project_says_nothing(tmp_path: Path) -> None
 @pytest.mark.long
 def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A namespace package in a src layout, which pip makes a `.pth` for, and one that it makes a finder for."""
-    from tcready.static import locate
+    from tcready.static.frontend import module_search
 
     for name, where, more in (
         ("acme-one", "src/acme/one", '[tool.setuptools.packages.find]\nwhere = ["src"]\nnamespaces = true\n'),
@@ -200,7 +200,7 @@ def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if done.returncode:
         pytest.skip(f"pip cannot: {done.stderr.strip().splitlines()[-1]}")
     for name in ("acme.one.net", "acme.two.net"):
-        found = locate.find_module(name, (site,))
+        found = module_search.find_module(name, (site,))
         assert found is not None, name
         assert found.read_text() == COMMON
 

@@ -17,14 +17,14 @@ from typing import Any
 import jsonschema
 import pytest
 from tcready import api
-from tcready.applying import Changed, apply_patch, changed_by, write
-from tcready.refactor.changed import LineMap, changed
+from tcready.fixes.patching import Changed, apply_patch, changed_by, write
+from tcready.fixes.rewriting.changes import LineMap, changed
+from tcready.fixes.rounds import Candidate, Files, identity_of, next_ones
 from tcready.schema.edit import Edit
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, Span, Trial
-from tcready.schema.words import TcreadyError
-from tcready.static import source
-from tcready.trying import Candidate, Files, identity_of, next_ones
+from tcready.static.frontend import source
 
 SCHEMA = json.loads(
     (Path(__file__).resolve().parent.parent / "docs" / "schema" / "fixes.schema.json").read_text("utf-8")

@@ -9,8 +9,8 @@ from dataclasses import field
 from typing import ClassVar
 
 import pytest
-from tcready.schema.frozen import dataclass
 from tcready.schema.static import Finding
+from tcready.schema.value_class import dataclass
 
 
 @dataclass(frozen=True)

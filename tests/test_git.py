@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tcready import git
+from tcready.pipeline import git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

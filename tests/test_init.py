@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import run
-from tcready import init
-from tcready.project import parse_project
-from tcready.schema.words import TcreadyError
+from tcready.config import init
+from tcready.config.pyproject import parse_project
+from tcready.schema.enums import TcreadyError
 
 BREAKS = """\
 from torch import nn

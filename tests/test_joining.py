@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tcready.applying import Changed
-from tcready.edits import between
-from tcready.joining import OVERLAPS, Done, Fixed, join_results
-from tcready.options import RunOptions
+from tcready.fixes.multi_target import OVERLAPS, Done, Fixed, join_results
+from tcready.fixes.patching import Changed
+from tcready.portable.options import RunOptions
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, FixResult
+from tcready.source.edits import between
 
 BEFORE = "a = 1\nb = 2\nc = 3\nd = 4\n"
 ROOT = Path("/project")

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 from commands import run
-from tcready import api, library
-from tcready.options import RunOptions
+from tcready import api
+from tcready.pipeline import named_models as library
+from tcready.portable.options import RunOptions
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError
 
 PROJECT = Path(__file__).parents[1]
 
@@ -214,7 +215,7 @@ def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> No
 
 
 def test_the_command_that_proves_repeats_what_was_asked(tmp_path: Path) -> None:
-    from tcready.reports.view import proving
+    from tcready.reports.shared.wording import proving
 
     def command(*names: str, **options: Any) -> str:
         report = checked(names, tmp_path, run=False, **options)
@@ -377,11 +378,11 @@ def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: P
 @pytest.mark.dynamo
 def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
     torch = pytest.importorskip("torch")
-    from tcready.dynamic.worker import by_name
-    from tcready.dynamic.worker.request import Work
+    from tcready.dynamic.worker.core.request import Work
+    from tcready.dynamic.worker.inputs import library_models
 
     def size(name: str, build: Any, **options: Any) -> str:
-        return str(by_name.size_to_be(build, Work(name, RunOptions(model=name, **options), "/")))
+        return str(library_models.size_to_be(build, Work(name, RunOptions(model=name, **options), "/")))
 
     def large() -> Any:
         return torch.nn.Linear(40_000, 40_000, bias=False)  # 6.4 GB, were it to hold values
@@ -398,20 +399,20 @@ def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
 @pytest.mark.parametrize("pair", ["num_hidden_layers=-1", "hidden_size=0"])
 def test_a_configuration_of_nothing_is_refused(pair: str) -> None:
     pytest.importorskip("torch")
-    from tcready.dynamic.worker import by_name
-    from tcready.dynamic.worker.case import RunError
-    from tcready.dynamic.worker.request import Work
+    from tcready.dynamic.worker.core.case import RunError
+    from tcready.dynamic.worker.core.request import Work
+    from tcready.dynamic.worker.inputs import library_models
 
     with pytest.raises(RunError, match=f"--config {pair}: .* write 1 or more"):
-        by_name._values(Work("hf:bert", RunOptions(model="hf:bert", config=(pair,)), "/"))
+        library_models._values(Work("hf:bert", RunOptions(model="hf:bert", config=(pair,)), "/"))
 
 
 @pytest.mark.dynamo
 def test_weights_of_a_file_are_loaded_or_refused_in_one_line(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     save_file = pytest.importorskip("safetensors.torch").save_file
-    from tcready.dynamic.worker.case import RunError
-    from tcready.dynamic.worker.loading import load_weights
+    from tcready.dynamic.worker.core.case import RunError
+    from tcready.dynamic.worker.inputs.loading import load_weights
 
     class Tied(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:

@@ -10,8 +10,9 @@ import pytest
 from tcready.api import render
 from tcready.merge import STRENGTH, exit_code, failures, merge
 from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
+from tcready.schema.enums import STAGES, Mode, ShapeSetting
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report, Tool
 from tcready.schema.run import (
@@ -35,7 +36,6 @@ from tcready.schema.static import (
     StaticResult,
     StaticTarget,
 )
-from tcready.schema.words import STAGES, Mode, ShapeSetting
 
 TEXT = """\
 import torch

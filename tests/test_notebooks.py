@@ -13,7 +13,7 @@ import pytest
 from commands import run
 from nbformat import v3, v4
 from tcready import TcreadyError, api, check
-from tcready.static.notebook import NotebookError, read
+from tcready.static.frontend.notebook import NotebookError, read
 
 IMPORTS = "%matplotlib inline\n!pip install torch \\\n  numpy\nimport torch\nfrom torch import nn"
 NET = """\

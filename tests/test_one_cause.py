@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tcready.api import check, render
-from tcready.schema.troubles import CaptureFailures
+from tcready.schema.capture_failures import CaptureFailures
 
 pytestmark = pytest.mark.dynamo
 

@@ -12,19 +12,8 @@ from typing import Any, get_args
 import pytest
 from tcready import api
 from tcready.cli import CHECK_OPTIONS, CommandOptions, app
-from tcready.dynamic.by_hand import _parser
-from tcready.options import (
-    BenchOptions,
-    Declared,
-    ReadOptions,
-    ReportOptions,
-    RunOptions,
-    WorkOptions,
-    declared,
-    words,
-)
-from tcready.project import options, target_tables
-from tcready.resolve import (
+from tcready.config.pyproject import options, target_tables
+from tcready.config.resolution import (
     COMMAND_LINE,
     DEFAULT,
     PROJECT,
@@ -36,8 +25,19 @@ from tcready.resolve import (
     shown,
     takes,
 )
+from tcready.dynamic.standalone import _parser
+from tcready.portable.options import (
+    BenchOptions,
+    Declared,
+    ReadOptions,
+    ReportOptions,
+    RunOptions,
+    WorkOptions,
+    declared,
+    words,
+)
 from tcready.schema import codec
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
 
 FIELDS = [(value, field) for value in CHECK_OPTIONS for field in dataclasses.fields(value)]
 DECLARED = declared(*CHECK_OPTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tcready.dynamic.worker.plan_choice import Choice, SteadyTimes, choose, worth_timing
+from tcready.dynamic.worker.plan.choice import Choice, SteadyTimes, choose, worth_timing
 from tcready.schema.run import Placement
 
 WHOLE = Placement(

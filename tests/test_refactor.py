@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tcready import api
-from tcready.edits import patch
-from tcready.refactor.suggest import Proposal, for_finding
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal, for_finding
+from tcready.source.edits import patch
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import Declined
+from tcready.static.frontend import source
 
 HEAD = "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
 REWRITTEN = {

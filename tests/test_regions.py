@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tcready.merge.regions import dominator, predict_regions
-from tcready.placing import accessor, with_option
-from tcready.schema.frame import Frame
+from tcready.portable.compile_code import accessor, with_option
+from tcready.schema.code_line import Frame
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import Region, covers
 from tcready.schema.run import BreakSite, Recompile, SkippedFrame

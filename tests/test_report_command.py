@@ -17,10 +17,10 @@ from tcready.cli import main
 from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison
+from tcready.schema.enums import SCHEMA_VERSION, TcreadyError
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report
 from tcready.schema.run import BreakSite, Coverage, LineSet, Placement, Plan, RegionTrial
-from tcready.schema.words import SCHEMA_VERSION, TcreadyError
 
 NET = """\
 from torch import nn

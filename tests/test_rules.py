@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from reading import PINNED, RULES, read
 from sample_runner import bad_lines, cause_lines, eager, following_lines, run, source_of
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import Level
 from tcready.schema.static import Finding
-from tcready.schema.words import Level
-from tcready.static.rule import Rule
-from tcready.static.rule_page import Sample
+from tcready.static.diagnostics.rule import Rule
+from tcready.static.diagnostics.rule_page import Sample
 from version_samples import OF_GENERATORS, shown_by
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from tcready.schema.break_effect import FrameFate
+from tcready.schema.capture_failures import CaptureFailures
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
+from tcready.schema.enums import STAGES, TcreadyError
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, Tool
 from tcready.schema.run import BreakSite, Recompile, SkippedFrame
 from tcready.schema.static import Evidence
-from tcready.schema.troubles import CaptureFailures
-from tcready.schema.words import STAGES, TcreadyError
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = "model.py"

@@ -9,11 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from tcready import api
+from tcready.integrations.vllm import NOT_INSTALLED, read_engine
 from tcready.schema.codec import from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Report
 from tcready.schema.serving import ServedFinding, Serving
-from tcready.schema.words import TcreadyError
-from tcready.serving import NOT_INSTALLED, read_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "fixtures" / "serving"

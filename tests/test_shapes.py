@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tcready import api
-from tcready.reports.view import shape_sentence
+from tcready.reports.shared.wording import shape_sentence
 from tcready.schema.break_effect import BreakEffect, FrameFate
 
 if TYPE_CHECKING:
-    from tcready.events.record import Record
+    from tcready.portable.events.record import Record
     from tcready.schema.run import BreakSite
 
 pytestmark = pytest.mark.dynamo
@@ -290,11 +290,11 @@ def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ..
     """What Dynamo records of a sample, of which the prediction must say what becomes of each function."""
     import dynamo_runs
     import torch
-    from tcready.dynamic.worker.frames import Names
+    from tcready.dynamic.worker.core.frames import Names
     from tcready.dynamic.worker.torch_internals import dynamo
     from tcready.dynamic.worker.torch_internals.recording import recording
-    from tcready.events import narrate
-    from tcready.events.record import Record
+    from tcready.portable.events import to_schema
+    from tcready.portable.events.record import Record
 
     head = HEAD
     if isinstance(sample, Nested):
@@ -317,7 +317,7 @@ def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ..
     model = dynamo_runs.build(module)
     with dynamo_runs.quiet(), torch.no_grad(), recording(record):
         torch.compile(model, backend="eager")(*dynamo_runs.arguments(module, program.inputs))
-    sites = narrate.break_sites(record, Names(str(folder), ()), None)
+    sites = to_schema.break_sites(record, Names(str(folder), ()), None)
     seen = _compiled(frame for site in sites for frame in site.frames if frame.path == "model.py")
     assert seen == told
     return record, sites
@@ -325,7 +325,7 @@ def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ..
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
-    from tcready.events.definitions import RESUME
+    from tcready.portable.events.definitions import RESUME
 
     sample = SAMPLES[name]
     record, _ = _compared(sample, tmp_path)
@@ -349,7 +349,7 @@ def test_nested_breaks_are_predicted(name: str, tmp_path: Path) -> None:
 
 def _functions(places: Iterable[Any], folder: Path) -> set[str]:
     """The functions of the program that code stands in, be it theirs or a part of them."""
-    from tcready.dynamic.worker.frames import enclosing
+    from tcready.dynamic.worker.core.frames import enclosing
 
     mine = [place for place in places if place.path == str(folder / "model.py")]
     return {found.symbol for place in mine if (found := enclosing(place.path, place.line)) is not None}

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.edits import apply_edits
 from tcready.merge import merge
-from tcready.merge.code import Code
-from tcready.merge.run import Run
-from tcready.merge.stretches import stretches
+from tcready.merge.observed_run import Run
+from tcready.merge.source_lines import Code
+from tcready.merge.straight_line_regions import stretches
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
+from tcready.schema.enums import STAGES
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, Tool
 from tcready.schema.run import BreakSite, Intent, LineSet, Plan, RegionTrial
 from tcready.schema.static import Finding, FindingTarget, SourceText, StaticResult
-from tcready.schema.words import STAGES
+from tcready.source.edits import apply_edits
 
 PATH = "model.py"
 ROOT = Path(__file__).parent.parent

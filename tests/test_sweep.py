@@ -20,18 +20,19 @@ from typing import Any
 import jsonschema
 import pytest
 from commands import run
-from tcready import api, plan
-from tcready.options import RunOptions, SweepOptions
-from tcready.resolve import resolve
+from tcready import api
+from tcready.config.resolution import resolve
+from tcready.pipeline import run_selection
+from tcready.portable.options import RunOptions, SweepOptions
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Report
 from tcready.schema.sweep import SweptModel
-from tcready.schema.words import TcreadyError
-from tcready.sweeping import course, engine, ground, local, matrix, summary, targets
-from tcready.sweeping.ground import Ground, Interpreter, Surveyor
-from tcready.sweeping.local import LocalEngine
-from tcready.sweeping.store import Store
-from tcready.sweeping.task import Place, Result, Task
+from tcready.sweep import aggregate, cache_key, engine_choice, local_engine, matrix, runner, target_expansion
+from tcready.sweep.cache_key import Ground, Interpreter, Surveyor
+from tcready.sweep.local_engine import LocalEngine
+from tcready.sweep.store import Store
+from tcready.sweep.task import Place, Result, Task
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = """\
@@ -348,8 +349,8 @@ def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path
         assert later.claim(task, NOTHING) == "done"
         assert later.claim(task, NOTHING, fresh=True) == "mine"
     script = (
-        "import sys; from pathlib import Path; from tcready.sweeping.store import Store\n"
-        "from tcready.sweeping.task import Task; from tcready.sweeping.ground import Ground; import os\n"
+        "import sys; from pathlib import Path; from tcready.sweep.store import Store\n"
+        "from tcready.sweep.task import Task; from tcready.sweep.cache_key import Ground; import os\n"
         "store = Store(Path('s'), 's'); store.begin([])\n"
         "store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)"
     )
@@ -473,7 +474,7 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     with pytest.raises(TcreadyError, match="empty: there is no such file, folder, glob or package"):
         api.sweep("empty", run=False, root=tmp_path, checkout=False)
     settings = resolve({}, root=tmp_path)
-    found = targets.resolve_targets(["src/*/*.py", "src/pkg/base.py"], settings)
+    found = target_expansion.resolve_targets(["src/*/*.py", "src/pkg/base.py"], settings)
     assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
 
 
@@ -581,7 +582,7 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
     settings = resolve({}, root=tmp_path)
 
     def found(*patterns: str) -> list[str]:
-        return [each.target for each in targets.resolve_targets(patterns, settings)]
+        return [each.target for each in target_expansion.resolve_targets(patterns, settings)]
 
     every = ["models/a.py", "models/inner/alias.py", "models/inner/b.py"]
     for pattern in (
@@ -698,8 +699,8 @@ def test_a_version_of_torch_is_found_among_the_interpreters_of_the_project(tmp_p
 
 def test_every_engine_is_there_and_gives_one_result_for_a_task_that_cannot_be_done(tmp_path: Path) -> None:
     with pytest.raises(TcreadyError, match="--engine steam: use one of local"):
-        engine.opened("steam", None, ())
-    opened = engine.opened("local", 1, ("cpu",))
+        engine_choice.opened("steam", None, ())
+    opened = engine_choice.opened("local", 1, ("cpu",))
     try:
         opened.submit(Task("read", "key", "nowhere.py", str(tmp_path)))
         result = opened.completed(60)
@@ -712,10 +713,10 @@ def test_every_engine_is_there_and_gives_one_result_for_a_task_that_cannot_be_do
 
 
 def test_an_interpreter_is_asked_what_it_is(tmp_path: Path) -> None:
-    mine, asked = ground.interpreter(None, tmp_path), ground.interpreter(sys.executable, tmp_path)
+    mine, asked = cache_key.interpreter(None, tmp_path), cache_key.interpreter(sys.executable, tmp_path)
     assert (mine.version, mine.torch) == (asked.version, asked.torch)
     with pytest.raises(TcreadyError, match=r"the interpreter \./no cannot be asked"):
-        ground.interpreter("./no", tmp_path)
+        cache_key.interpreter("./no", tmp_path)
 
 
 def test_an_export_without_pyarrow_is_refused_before_anything_is_done(
@@ -789,11 +790,11 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
         '[targets.two]\ntarget = "net.py::Net1"\n'
     )
     settings = resolve({"timeout": 5.0}, root=tmp_path)
-    one, two = targets.resolve_targets(["zoo.toml", "zoo.toml"], settings)
+    one, two = target_expansion.resolve_targets(["zoo.toml", "zoo.toml"], settings)
     assert [each.table.name for each in (one, two) if each.table] == ["one", "two"]
-    (planned,) = targets.runs(one, None, settings)
-    said = course.with_list_settings(settings.with_table(planned.table), one)
-    assert plan.command_arguments(planned.target, None, said) == (
+    (planned,) = target_expansion.runs(one, None, settings)
+    said = runner.with_list_settings(settings.with_table(planned.table), one)
+    assert run_selection.command_arguments(planned.target, None, said) == (
         *("net.py::Net1", "--mode", "train", "--device", "cuda", "--timeout", "5"),
     )
     (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))
@@ -807,9 +808,9 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
 
 def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
-    assert local.gpus() == ("3", "5")
+    assert local_engine.gpus() == ("3", "5")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert local.gpus() == ()
+    assert local_engine.gpus() == ()
 
 
 @pytest.mark.parametrize(
@@ -829,7 +830,7 @@ def test_there_are_as_many_workers_as_runs_on_cuda_use_gpus(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
-    opened = local.opened(None, devices)
+    opened = local_engine.opened(None, devices)
     assert opened.slots == slots
     opened.close()
 
@@ -873,7 +874,7 @@ def test_no_two_runs_have_one_gpu(
 ) -> None:
     """Whatever the sweep is on, a table may put a model on another device."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    opened, busy = local.opened(8, asked), Busy()
+    opened, busy = local_engine.opened(8, asked), Busy()
     monkeypatch.setattr(opened._place, "run", busy.run)
     runs = [RunOptions(device=device) for device in ("cuda", "cuda:1", "cuda:0", "cpu", "cuda:9")]
     runs += [RunOptions(device="cuda", processes=count) for count in (2, 3)]
@@ -893,7 +894,7 @@ def test_no_two_runs_have_one_gpu(
 def test_runs_on_any_gpu_use_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run waits for the other: with one card for both, neither would end."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    opened, both = local.opened(2, ("cuda",)), threading.Barrier(2, timeout=60)
+    opened, both = local_engine.opened(2, ("cuda",)), threading.Barrier(2, timeout=60)
     seen: list[str] = []
 
     def run(task: Task, variables: Mapping[str, str]) -> Result:
@@ -924,7 +925,7 @@ def test_reading_executes_nothing_that_the_checkout_names(tmp_path: Path) -> Non
 
 def test_an_interpreter_is_asked_without_the_modules_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('executed')\n")
-    assert ground.interpreter(sys.executable, tmp_path).version == ".".join(map(str, sys.version_info[:3]))
+    assert cache_key.interpreter(sys.executable, tmp_path).version == ".".join(map(str, sys.version_info[:3]))
 
 
 def test_the_packages_of_a_file_are_what_its_result_rests_on(tmp_path: Path) -> None:
@@ -933,7 +934,7 @@ def test_the_packages_of_a_file_are_what_its_result_rests_on(tmp_path: Path) -> 
     for folder in (package.parent, package):
         (folder / "__init__.py").write_text("")
     (package / "net.py").write_text(READY)
-    surveyor = Surveyor(tmp_path, ground.interpreter(None, tmp_path), "0")
+    surveyor = Surveyor(tmp_path, cache_key.interpreter(None, tmp_path), "0")
     found = surveyor.ground(Task("run", "", "pkg/inner/net.py::Net", str(tmp_path)))
     assert {"pkg/__init__.py", "pkg/inner/__init__.py"} <= set(found.files)
 
@@ -1107,7 +1108,7 @@ def test_what_changed_is_put_down_to_what_a_result_rests_on(
         tcready="abc",
         options={"mode": "infer", "fullgraph": False},
     )
-    found = summary.causes(before, dataclasses.replace(before, **changed))
+    found = aggregate.causes(before, dataclasses.replace(before, **changed))
     assert [(each.kind, each.what, each.was, each.now) for each in found] == causes
 
 

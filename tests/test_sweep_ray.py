@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tcready.schema.words import TcreadyError
-from tcready.sweeping import engine
+from tcready.schema.enums import TcreadyError
+from tcready.sweep import engine_choice
 
 MODEL = """\
 import os, time
@@ -43,20 +43,20 @@ COUNT = 4
 def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(TcreadyError, match=r"install tcready\[ray\]"):
-        engine.opened("ray", None, ())
+        engine_choice.opened("ray", None, ())
 
 
 def test_one_gpu_of_several_is_no_device_of_a_task() -> None:
     """Ray says which one a task sees, and that is its `cuda`: nothing would run."""
     with pytest.raises(TcreadyError, match="--engine ray: device cuda:1: Ray gives each run a GPU"):
-        engine.opened("ray", None, ("cuda", "cuda:1"))
+        engine_choice.opened("ray", None, ("cuda", "cuda:1"))
 
 
 SCRIPT = """
 import json, os, sqlite3
 from ray.cluster_utils import Cluster
 from tcready import api
-from tcready.options import SweepOptions
+from tcready.portable.options import SweepOptions
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 lost = cluster.add_node(num_cpus=1)

@@ -18,11 +18,11 @@ import pytest
 from commands import run
 from fixture_markers import ROOT
 from tcready import api
-from tcready.events import times
+from tcready.portable.events import compile_times
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report
-from tcready.traces import Traced, files, process, read
+from tcready.traces import Traced, process_trace, read, trace_files
 from trace_events import APP, NAME, TORCH, Job, event
 
 NET = """\
@@ -556,8 +556,8 @@ def test_of_two_files_that_may_be_meant_none_is_taken(project: Path, tmp_path: P
 
 @pytest.mark.parametrize("value", ["9" * 4000, "1e400", "-1", "NaN", '"x"', "[1]"])
 def test_a_time_that_is_none_counts_as_nothing(value: str) -> None:
-    row = {times.ENTIRE: json.loads(value)}
-    assert times.phases([row], "kernels") == ()
+    row = {compile_times.ENTIRE: json.loads(value)}
+    assert compile_times.phases([row], "kernels") == ()
 
 
 @pytest.mark.parametrize("value", [10**400, -1, True, 2.5, "3"])
@@ -914,10 +914,10 @@ def test_memory_does_not_depend_on_the_size_of_a_trace(project: Path, tmp_path: 
         file.write(job.text)
         for _ in range(12):
             file.write(code)
-        file.write("V" + "x" * (files.LONGEST // 32) + "\n")
+        file.write("V" + "x" * (trace_files.LONGEST // 32) + "\n")
     size = (folder / NAME).stat().st_size
     tracemalloc.start()
-    found = process.read(folder / NAME)
+    found = process_trace.read(folder / NAME)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.compilations) == 3

@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 from fixture_markers import ROOT
 from reading import PINNED, read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import Confidence
 from tcready.schema.static import Finding
-from tcready.schema.words import Confidence
 
 FOLDER = ROOT / "fixtures" / "tricky"
 KNOWN_FALSE: dict[str, list[dict[str, str | int]]] = json.loads(

@@ -15,10 +15,10 @@ import pytest
 from commands import run
 from fixture_markers import ROOT
 from tcready import api
+from tcready.schema.enums import BREAKING
 from tcready.schema.report import Report
-from tcready.schema.words import BREAKING
-from tcready.static.engine.precision import LIMITS, float_type
-from tcready.static.engine.values import FLOATS
+from tcready.static.domain.values import FLOATS
+from tcready.static.library.dtype_tests import LIMITS, float_type
 
 FOLDER = ROOT / "fixtures" / "tricky"
 TYPES = ("float32", "float16", "bfloat16")

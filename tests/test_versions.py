@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from reading import RULES
-from tcready.schema.words import BREAKING
-from tcready.static import torch_tables
-from tcready.static.versions import Version, with_tables
+from tcready.schema.enums import BREAKING
+from tcready.static.library import torch_tables
+from tcready.static.library.torch_versions import Version, with_tables
 from version_samples import FOLDER, SHOWN, VersionSample, deviation, findings, samples, shown_by
 
 DEVIATIONS = json.loads((FOLDER / "deviations.json").read_text("utf-8"))

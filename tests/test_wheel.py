@@ -76,8 +76,8 @@ def test_the_wheel_alone_runs(wheel: Path, tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import tcready; assert '.whl' in tcready.__file__, tcready.__file__\n"
-        "from tcready import breaks\nfrom tcready.api import load_rules\n"
-        "print(len({rule.summary for rule in load_rules()}), len(breaks.load()))\n"
+        "from tcready.pipeline import break_pages\nfrom tcready.api import load_rules\n"
+        "print(len({rule.summary for rule in load_rules()}), len(break_pages.load()))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, str(wheel)], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -16,10 +16,10 @@ from typing import Any
 import construct_samples
 from reading import RULES, read
 from sample_runner import cause_lines, following_lines, source_of
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import BREAKING, Mode
 from tcready.schema.static import Finding
-from tcready.schema.words import BREAKING, Mode
-from tcready.static.versions import Version
+from tcready.static.library.torch_versions import Version
 
 FOLDER = construct_samples.FOLDER
 SHOWN: Mapping[str, Any] = json.loads((FOLDER / "shown.json").read_text("utf-8"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tcready.bench.request_parts import BenchWanted
 from tcready.bench.verdicts import GAINS, explanation, memory_growth
-from tcready.bench.wanted import BenchWanted
-from tcready.quantities import size_text, time_text
+from tcready.portable.quantities import size_text, time_text
 from tcready.schema.bench import (
     GENERATION_ITEM,
     PARITY_ITEM,
@@ -20,7 +20,7 @@ from tcready.schema.bench import (
     Profile,
     Soak,
 )
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 _PHASES_OF_GENERATION = ("prefill", "decode")
 STABILITY = "stability"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcready.schema.bench import ArmVerdict, Figure, Noise
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
 
 LEVEL = 0.95
 MIN_EFFECT = 0.02

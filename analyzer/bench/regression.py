@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcready.bench.again import again, noise_of
+from tcready.bench.repeat_comparison import again, noise_of
 
 if TYPE_CHECKING:
     from tcready.schema.bench import ArmBench, Bench, Figure

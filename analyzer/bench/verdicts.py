@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcready.bench.figures import MIN_EFFECT, likely, more_needed, shown
-from tcready.quantities import guards_text, time_text
+from tcready.portable.quantities import guards_text, time_text
 from tcready.schema.bench import (
     BLOCKS,
     PARITY_SEEDS,
@@ -21,7 +21,7 @@ from tcready.schema.bench import (
     Profile,
     SpeedVerdict,
 )
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 ALL_CASES = "all cases"
 _BEST_FIRST: tuple[SpeedVerdict, ...] = (

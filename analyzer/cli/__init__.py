@@ -4,7 +4,7 @@ Findings go to stdout; what is about to be executed, and its progress, to stderr
 codes.
 """
 
-from tcready.cli.asked import CHECK_OPTIONS, CommandOptions
+from tcready.cli.arguments import CHECK_OPTIONS, CommandOptions
 from tcready.cli.commands import app, main
 
 __all__ = ["CHECK_OPTIONS", "CommandOptions", "app", "main"]

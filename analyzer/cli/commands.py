@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 from tcready import api
 from tcready.cli.output import ReaderGoneError, complain
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
@@ -96,20 +96,20 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 
 HOMES = MappingProxyType(
     {
-        "bench": "benching",
-        "check": "checking",
-        "completion": "other",
-        "explain": "explaining",
-        "fix": "changing",
-        "init": "other",
-        "lsp": "lsp",
-        "mcp": "assisting",
-        "prove": "changing",
-        "report": "reporting",
-        "rule": "other",
-        "rules": "other",
-        "sweep": "sweeping",
-        "worker": "other",
+        "bench": "bench_command",
+        "check": "check_command",
+        "completion": "setup_commands",
+        "explain": "explain_command",
+        "fix": "fix_commands",
+        "init": "setup_commands",
+        "lsp": "lsp_command",
+        "mcp": "mcp_command",
+        "prove": "fix_commands",
+        "report": "report_command",
+        "rule": "setup_commands",
+        "rules": "setup_commands",
+        "sweep": "sweep_command",
+        "worker": "setup_commands",
     }
 )
 """Each command and the module of this package that defines it."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tcready import api
-from tcready.files import refuse, write
+from tcready.portable.target import Target
+from tcready.schema.enums import TcreadyError, visible
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError, visible
-from tcready.target import Target
+from tcready.source.files import refuse, write
 
 if TYPE_CHECKING:
     from tcready.schema.comparison import Comparison

@@ -6,13 +6,13 @@ second time, so that a run on another machine is watched like one here. A run th
 failed stage, not an exception. Only the package `worker` imports torch.
 """
 
-from tcready.convention import Convention, find_convention, find_target
 from tcready.dynamic.bundle import build_bundle
-from tcready.dynamic.fork_server import ForkServer
+from tcready.dynamic.fork_client import ForkServer
 from tcready.dynamic.launch import Prover, StayingWorker, bench, observe, prove, refuse_trace_folder
-from tcready.dynamic.live import CodeLocation, locate_code, measuring_given, observe_given, observe_live
-from tcready.dynamic.process import RunRequest, first_signal_alone, signals_wait
-from tcready.dynamic.worker.frames import is_cell
+from tcready.dynamic.live_run import CodeLocation, locate_code, measuring_given, observe_given, observe_live
+from tcready.dynamic.worker.core.frames import is_cell
+from tcready.dynamic.worker_process import RunRequest, first_signal_alone, signals_wait
+from tcready.portable.input_conventions import Convention, find_convention, find_target
 
 __all__ = [
     "CodeLocation",

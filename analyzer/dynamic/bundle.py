@@ -12,23 +12,23 @@ MAIN = """\
 import sys
 
 if sys.argv[1:2] == ["--fork-server"]:
-    from tcready.dynamic.worker.fork_server import main
+    from tcready.dynamic.worker.core.fork_server import main
 elif len(sys.argv) != 4 or any(argument.startswith("-") for argument in sys.argv[1:]):
-    from tcready.dynamic.by_hand import main
+    from tcready.dynamic.standalone import main
 else:
-    from tcready.dynamic.worker.main import main
+    from tcready.dynamic.worker.core.main import main
 
 raise SystemExit(main())
 """
 """The launcher passes three files, a fork server a socket, a person options."""
 LAUNCHER = (
-    "arms.py",
+    "bench_variants.py",
     "bundle.py",
-    "by_hand.py",
-    "fork_server.py",
+    "standalone.py",
+    "fork_client.py",
     "launch.py",
-    "left_behind.py",
-    "process.py",
+    "recovery.py",
+    "worker_process.py",
     "ranks.py",
     "schedule.py",
 )
@@ -43,12 +43,7 @@ def bundle_files() -> dict[str, bytes]:
         *(dynamic / "worker").rglob("*.py"),
         *(dynamic / name for name in LAUNCHER),
         *(PACKAGE / "schema").glob("*.py"),
-        *(PACKAGE / "events").glob("*.py"),
-        PACKAGE / "convention.py",
-        PACKAGE / "options.py",
-        PACKAGE / "placing.py",
-        PACKAGE / "quantities.py",
-        PACKAGE / "target.py",
+        *(PACKAGE / "portable").rglob("*.py"),
     ]
     files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}
     files["tcready/__init__.py"] = files["tcready/dynamic/__init__.py"] = STUB.encode()

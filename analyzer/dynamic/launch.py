@@ -12,8 +12,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from tcready.dynamic.bundle import build_bundle
-from tcready.dynamic.left_behind import fault_place, first_failure, observation_of, with_failed_cases
-from tcready.dynamic.process import (
+from tcready.dynamic.ranks import combine_ranks, describe_places, ended_by, left_in, suffix
+from tcready.dynamic.recovery import fault_place, first_failure, observation_of, with_failed_cases
+from tcready.dynamic.worker.core.request import (
+    DROPPED_IN_A_BENCH,
+    DROPPED_PREFIXES,
+    NOT_OURS,
+    State,
+    Work,
+    ended_early,
+    read_json,
+    write_json,
+)
+from tcready.dynamic.worker_process import (
     POLL,
     Ending,
     Running,
@@ -28,24 +39,13 @@ from tcready.dynamic.process import (
     watch_process,
     with_detail,
 )
-from tcready.dynamic.ranks import combine_ranks, describe_places, ended_by, left_in, suffix
-from tcready.dynamic.worker.request import (
-    DROPPED_IN_A_BENCH,
-    DROPPED_PREFIXES,
-    NOT_OURS,
-    State,
-    Work,
-    ended_early,
-    read_json,
-    write_json,
-)
+from tcready.portable.target import Target
 from tcready.schema.bench import BenchAnswer, BenchKind, BenchRequest
+from tcready.schema.display_paths import origin_of
+from tcready.schema.enums import Origin, StageName, StageReason, TcreadyError
 from tcready.schema.observation import Observation, Stage
-from tcready.schema.paths import origin_of
 from tcready.schema.progress import Progress
 from tcready.schema.proof import ProofRequest, ProofResult
-from tcready.schema.words import Origin, StageName, StageReason, TcreadyError
-from tcready.target import Target
 
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: the failure of one case does not affect the others. `fullgraph` may fail legitimately."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tcready.dynamic.worker.request import (
+from tcready.dynamic.worker.core.request import (
     NOT_OURS,
     RankGraph,
     RankOperation,
@@ -22,12 +22,12 @@ from tcready.dynamic.worker.request import (
     read_graphs,
     read_state,
 )
-from tcready.schema.frame import Frame
+from tcready.schema.capture_failures import CaptureFailures, is_fsdp_hook
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import STAGES, Origin, Parallelism, StageReason
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.parallel import BlocksRun, ParallelRun, RankDifference, RankRun, RankSide
 from tcready.schema.run import BreakSite
-from tcready.schema.troubles import CaptureFailures, is_fsdp_hook
-from tcready.schema.words import STAGES, Origin, Parallelism, StageReason
 
 MANY = 20
 """The most differences that are reported; one graph that differs causes others."""

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tcready.dynamic.launch import StayingWorker, bench
-from tcready.dynamic.process import RunRequest
-from tcready.options import BenchOptions, RunOptions
+from tcready.dynamic.worker_process import RunRequest
+from tcready.portable.options import BenchOptions, RunOptions
 from tcready.schema.bench import Arm, BenchAnswer, BenchKind, BenchProcess, BenchPurpose, BenchRequest
+from tcready.schema.enums import EAGER
 from tcready.schema.progress import Progress, Progressing
-from tcready.schema.words import EAGER
 
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, LATER_TIMED, QUICK_TIMED = 20.0, 10.0, 8.0

@@ -7,7 +7,7 @@ from.
 
 from tcready.merge.combine import combine_reports
 from tcready.merge.findings import STRENGTH
-from tcready.merge.report import merge
 from tcready.merge.verdict import exit_code, failures
+from tcready.merge.whole_report import merge
 
 __all__ = ["STRENGTH", "combine_reports", "exit_code", "failures", "merge"]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tcready.merge.findings import claim_of
-from tcready.merge.report import merge
-from tcready.merge.targets import as_stored
+from tcready.merge.target_reports import as_stored
+from tcready.merge.whole_report import merge
+from tcready.schema.enums import Mode, TcreadyError
 from tcready.schema.observation import Observation, device_kind
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText, SourceText, StaticResult, StaticTarget
-from tcready.schema.words import Mode, TcreadyError
 
 if TYPE_CHECKING:
     from tcready.schema.sweep import Sweep, SweptModel

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from tcready.merge.code import Code, Function
+from tcready.merge.source_lines import Code, Function
 from tcready.schema.edit import Edit
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -6,14 +6,14 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from tcready.identity import fingerprint
-from tcready.merge.code import Code
 from tcready.merge.match import Event, Key, Proof, key_of
-from tcready.merge.run import Run, skips
+from tcready.merge.observed_run import Run, skips
+from tcready.merge.source_lines import Code
+from tcready.portable.target import Target
 from tcready.schema.break_effect import BreakEffect, worst_fates
+from tcready.schema.enums import BREAKING, LEVELS, Effect, Level, Mode, Status
 from tcready.schema.static import Evidence, Finding, FindingTarget, Prediction, RuleText, StaticTarget
-from tcready.schema.words import BREAKING, LEVELS, Effect, Level, Mode, Status
-from tcready.target import Target
+from tcready.source.fingerprint import fingerprint
 
 STRENGTH: tuple[Status, ...] = (
     "predicted",

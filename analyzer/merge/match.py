@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.merge.code import Code
-from tcready.merge.run import Run, ids_of_site, in_frame, skips
-from tcready.merge.words import (
+from tcready.merge.observed_run import Run, ids_of_site, in_frame, skips
+from tcready.merge.run_messages import (
     alone_evidence,
     dynamo,
     first_line,
@@ -18,13 +17,14 @@ from tcready.merge.words import (
     skip_evidence,
     slug,
 )
-from tcready.placing import Place
+from tcready.merge.source_lines import Code
+from tcready.portable.compile_code import Place
 from tcready.schema.break_effect import FrameFate
-from tcready.schema.frame import Frame
-from tcready.schema.frozen import dataclass
+from tcready.schema.capture_failures import at_recompile_limit, calls_by_size, is_fsdp_hook
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import BREAKING, INTENDED, Effect, Level, Mode, Origin
 from tcready.schema.static import Evidence, Finding
-from tcready.schema.troubles import at_recompile_limit, calls_by_size, is_fsdp_hook
-from tcready.schema.words import BREAKING, INTENDED, Effect, Level, Mode, Origin
+from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Cost, Recompile, ShapeCall, SkippedFrame

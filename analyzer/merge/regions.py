@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.placing import (
+from tcready.portable.compile_code import (
     HOLDERS,
     Node,
     Place,
@@ -27,11 +27,11 @@ from tcready.placing import (
     subtree,
     tree_of,
 )
-from tcready.schema.frame import Frame
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import RegionState
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import Region, covers
 from tcready.schema.static import StaticModule
-from tcready.schema.words import RegionState
 
 if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Recompile, RegionTrial, SkippedFrame

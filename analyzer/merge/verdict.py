@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcready.merge import regions
-from tcready.merge.run import Run
-from tcready.merge.words import first_line
+from tcready.merge.observed_run import Run
+from tcready.merge.run_messages import first_line
+from tcready.schema.enums import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport
-from tcready.schema.words import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "shapes", "backend", "parity"})
 """Stages that make a verdict fail. Not `fullgraph`, which asks for more than compiling: a model with breaks fails

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 SpeedVerdict = Literal[
     "real_gain",

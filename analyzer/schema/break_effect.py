@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tcready.schema.frozen import dataclass
-from tcready.schema.words import FATES, Fate
+from tcready.schema.enums import FATES, Fate
+from tcready.schema.value_class import dataclass
 
 
 @dataclass(frozen=True)

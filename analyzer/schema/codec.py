@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, Union
 
 from tcready import schema
-from tcready.schema.older import COMPLETED
-from tcready.schema.words import TcreadyError
+from tcready.schema.enums import TcreadyError
+from tcready.schema.migrations import COMPLETED
 
 FLAT = "*"
 """Under `json` in a field's metadata: no key for the field itself."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.bench import BenchVerdict, Figure
+from tcready.schema.enums import SCHEMA_VERSION, FindingKind, Mode, StageName, Status, Verdict
 from tcready.schema.run import BreakSite
 from tcready.schema.static import Finding
-from tcready.schema.words import SCHEMA_VERSION, FindingKind, Mode, StageName, Status, Verdict
 
 
 @dataclass(frozen=True)

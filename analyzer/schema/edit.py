@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcready.schema.frozen import dataclass
+from tcready.schema.value_class import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tcready.schema.edit import Edit
-from tcready.schema.frozen import dataclass
-from tcready.schema.words import Mode
+from tcready.schema.enums import Mode
+from tcready.schema.value_class import dataclass
 
 
 @dataclass(frozen=True)

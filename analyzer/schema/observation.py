@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tcready.schema.frozen import dataclass
-from tcready.schema.words import SCHEMA_VERSION, InputsSource, Mode, StageName, StageReason, StageState
+from tcready.schema.enums import SCHEMA_VERSION, InputsSource, Mode, StageName, StageReason, StageState
+from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
     from tcready.schema.bench import Bench, BenchRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.schema.frame import Frame
-from tcready.schema.words import Origin, Parallelism, StageState
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import Origin, Parallelism, StageState
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcready.schema.frozen import dataclass
+from tcready.schema.value_class import dataclass
 
 
 @dataclass(frozen=True)

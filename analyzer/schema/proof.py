@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.edit import Edit
+from tcready.schema.enums import Mode
 from tcready.schema.fix import Proof
 from tcready.schema.observation import Observation
-from tcready.schema.words import Mode
 
 SLOWER = 1.10
 """The largest ratio of eager call times, after to before, for a change that counts as safe."""

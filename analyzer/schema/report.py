@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
-from tcready.schema.frame import Frame
-from tcready.schema.frozen import dataclass
+from tcready.schema.enums import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
-from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
+from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
     from tcready.schema.run import BreakSite, Coverage

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.break_effect import FrameFate
-from tcready.schema.frame import Frame
-from tcready.schema.words import (
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import (
     Action,
     Origin,
     PlacementName,

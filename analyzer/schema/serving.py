@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.schema.frame import Frame
-from tcready.schema.words import Engine
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import Engine
 
 ServedState = Literal["handled", "hit", "not_read", "not_compiled"]
 """`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it is in code that the

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready.schema.break_effect import BreakEffect
-from tcready.schema.cells import Cell, CellPlace
+from tcready.schema.enums import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 from tcready.schema.fix import Fix
-from tcready.schema.frozen import dataclass
-from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
+from tcready.schema.notebook_cells import Cell, CellPlace
+from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.schema.words import Mode, Origin, StageReason, Verdict
+from tcready.schema.enums import Mode, Origin, StageReason, Verdict
 
 SweptState = Literal["run", "read", "inputs_unknown", "unread", "failed"]
 """`run`: the model ran under Dynamo; `read`: only its source was requested; `inputs_unknown`: it has no inputs, and

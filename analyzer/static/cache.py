@@ -24,16 +24,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frozen import dataclass
-from tcready.schema.paths import contents, import_name
+from tcready.schema.display_paths import contents, import_name
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Tool
 from tcready.schema.static import RuleText
-from tcready.schema.words import TcreadyError
-from tcready.static import locate
-from tcready.static.disk import Disk, Stamp, files_in
-from tcready.static.parts import UnitResult
+from tcready.schema.value_class import dataclass
+from tcready.static.frontend import module_search
+from tcready.static.frontend.file_cache import Disk, Stamp, files_in
+from tcready.static.unit_results import UnitResult
 from tcready.static.units import Unit
 
 FOLDER = ".tcready_cache"
@@ -96,7 +96,7 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     `packages` are the packages with code that decides results; `a.b.*` is a package with all that is below it. Of the
     options only `exclude` is left out: it decides which units there are.
     """
-    search_path = options.search_path or locate.default_search_path(options.root)
+    search_path = options.search_path or module_search.default_search_path(options.root)
     decisive = dataclasses.replace(options, search_path=search_path, exclude=())
     parts = [
         *(FORMAT, sys.version),

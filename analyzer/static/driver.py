@@ -15,24 +15,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tcready.options import ReadOptions, ReportOptions
-from tcready.schema.frozen import dataclass
+from tcready.portable.options import ReadOptions, ReportOptions
+from tcready.portable.target import Target
+from tcready.schema.enums import TcreadyError
 from tcready.schema.progress import Progress
 from tcready.schema.report import Tool
 from tcready.schema.static import RuleText, Skipped, StaticResult
-from tcready.schema.words import TcreadyError
+from tcready.schema.value_class import dataclass
 from tcready.static.cache import About, Cache, cache_key
-from tcready.static.disk import Disk
-from tcready.static.parts import UnitResult, codes, combine, ignoring
-from tcready.static.process import SHARED
-from tcready.static.rule_texts import RuleTexts
+from tcready.static.diagnostics.rule_texts import RuleTexts
+from tcready.static.frontend.file_cache import Disk
+from tcready.static.frontend.interpreter_settings import SHARED
+from tcready.static.unit_results import UnitResult, codes, combine, ignoring
 from tcready.static.units import Unit, units
-from tcready.target import Target
 
 if TYPE_CHECKING:
-    from tcready.static.index import Library
-    from tcready.static.judge import Suggest
-    from tcready.static.rule import Rule
+    from tcready.static.diagnostics.diagnose import Suggest
+    from tcready.static.diagnostics.rule import Rule
+    from tcready.static.frontend.index import Library
 
 CHUNK = 1_000_000
 """Bytes of source that share one reading of what they import: what was read is dropped after each chunk."""
@@ -288,7 +288,7 @@ def _examine(
     Garbage is collected only if there is much of it, and not if these units are the last: all sources stay in memory to
     the end, and traversing them repeatedly took a third of the time.
     """
-    from tcready.static.index import Library
+    from tcready.static.frontend.index import Library
 
     library = Library()
     with SHARED.reading():
@@ -309,7 +309,7 @@ def _read_units_here(
     library: Library,
     shown: _ProgressCounter | None,
 ) -> list[UnitResult | TcreadyError]:
-    from tcready.static.examine import analyze_unit
+    from tcready.static.unit_analysis import analyze_unit
 
     all_rules = rules.load()
     store = _open_cache(options, key)

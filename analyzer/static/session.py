@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.options import ReadOptions, ReportOptions
+from tcready.portable.options import ReadOptions, ReportOptions
 from tcready.static.cache import CacheInputs
+from tcready.static.diagnostics.rule_texts import RuleTexts
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.examine import Edited, Left, analyze_unit
-from tcready.static.index import Library
-from tcready.static.parts import UnitResult
-from tcready.static.rule_texts import RuleTexts
-from tcready.static.source import encoded
-from tcready.static.stop import Stop, never
+from tcready.static.frontend.cancellation import Stop, never
+from tcready.static.frontend.index import Library
+from tcready.static.frontend.source import encoded
+from tcready.static.unit_analysis import Edited, Left, analyze_unit
+from tcready.static.unit_results import UnitResult
 from tcready.static.units import Unit, units
 
 EDITED = 4

@@ -9,12 +9,12 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from tcready.schema.frozen import dataclass
-from tcready.schema.paths import display_path
-from tcready.schema.words import TcreadyError
-from tcready.static import hints
-from tcready.static.patterns import is_excluded, matches
-from tcready.target import NOTEBOOK, Target
+from tcready.portable.target import NOTEBOOK, Target
+from tcready.schema.display_paths import display_path
+from tcready.schema.enums import TcreadyError
+from tcready.schema.value_class import dataclass
+from tcready.static.diagnostics import suggestions
+from tcready.static.frontend.globs import is_excluded, matches
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -84,7 +84,7 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not _exists(path) and Path(os.path.realpath(path)) not in unsaved:
         raise TcreadyError(
-            f"{target.place}: no such file or folder{hints.for_place(text, target.place, root)}"
+            f"{target.place}: no such file or folder{suggestions.for_place(text, target.place, root)}"
         )
     else:
         yield Unit(text, path, target.name)

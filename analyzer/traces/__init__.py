@@ -4,6 +4,6 @@
 suggests what might stop recompilations, and `observe` makes Observations of all that. Nothing is executed or written.
 """
 
-from tcready.traces.observe import Traced, read
+from tcready.traces.observations_of_trace import Traced, read
 
 __all__ = ["Traced", "read"]

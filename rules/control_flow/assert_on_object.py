@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Test
-from tcready.static.engine.values import (
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Test
+from tcready.static.domain.values import (
     ExternalInstance,
     Instance,
     Mapping,
@@ -16,12 +17,11 @@ from tcready.static.engine.values import (
     members_of,
     options,
 )
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -55,7 +55,7 @@ def _is_no_constant(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._truths import rewrite_object_assert
+    from tcready.fixes.rewriters.truths import rewrite_object_assert
 
     return rewrite_object_assert(place)
 

@@ -1,7 +1,7 @@
 """A call inside a `try` passes arguments that the function does not accept."""
 
-from tcready.static.engine.facts import Misfit
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Misfit
 
 
 def check(_fact: Misfit) -> Claim:

@@ -1,8 +1,8 @@
 """An `except` clause expects an error that is raised while Dynamo traces."""
 
-from tcready.static.engine.facts import Handler, NoMember
-from tcready.static.engine.values import Const, External, Sequence, Value, members_of, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Handler, NoMember
+from tcready.static.domain.values import Const, External, Sequence, Value, members_of, options
 
 TENSOR_ERRORS = frozenset(
     "RuntimeError torch.linalg.LinAlgError torch.cuda.OutOfMemoryError torch.OutOfMemoryError".split()

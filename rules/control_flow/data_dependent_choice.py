@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call, Contains, Extremum, Test
-from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call, Contains, Extremum, Test
+from tcready.static.domain.values import Sequence, Value, members_of, options, tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",
@@ -60,8 +60,8 @@ def walks_tensors(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._tests import written_anew
-    from tcready.rules._truths import rewrite_decisions
+    from tcready.fixes.rewriters.tests import written_anew
+    from tcready.fixes.rewriters.truths import rewrite_decisions
 
     yield from written_anew(place)
     yield from rewrite_decisions(place)

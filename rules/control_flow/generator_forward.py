@@ -1,7 +1,7 @@
 """The compiled function itself is a generator function."""
 
-from tcready.static.engine.facts import Alone
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Alone
 
 
 def check(fact: Alone) -> Claim | None:

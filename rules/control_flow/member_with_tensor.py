@@ -1,8 +1,8 @@
 """A tensor is compared with a member of an enum."""
 
-from tcready.rules._members import claim_of_use
-from tcready.static.engine.facts import OfMember
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.members import claim_of_use
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import OfMember
 
 MESSAGES = {
     "tensor equality": "to Dynamo, a tensor never equals a member of an enum, whatever the tensor contains",

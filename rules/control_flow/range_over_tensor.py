@@ -1,8 +1,8 @@
 """`range` is called with a tensor."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensor_of
 
 
 def check(fact: Call) -> Claim | None:

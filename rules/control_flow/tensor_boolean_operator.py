@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Test
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Test
+from tcready.static.domain.values import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -25,8 +25,8 @@ def check(fact: Test) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._guards import rewrite_assert
-    from tcready.rules._truths import rewrite_operators
+    from tcready.fixes.rewriters.guards import rewrite_assert
+    from tcready.fixes.rewriters.truths import rewrite_operators
 
     yield from rewrite_assert(place)
     yield from rewrite_operators(place)

@@ -1,8 +1,8 @@
 """A Python loop iterates over a tensor."""
 
-from tcready.static.engine.facts import Loop
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Loop
+from tcready.static.domain.values import tensor_of
 
 
 def check(fact: Loop) -> Claim | None:

@@ -1,9 +1,9 @@
 """A tensor is cast to plain `torch.Tensor`, or created by a class whose `__init__` lacks arguments."""
 
-from tcready.rules._names import method_of_tensor
-from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.values import Class, External, Tensor, likely, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import method_of_tensor
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Attribute, Call
+from tcready.static.domain.values import Class, External, Tensor, likely, tensor_of
 
 UNTRACED = frozenset({"grad", "_grad", "_base"})
 """Attributes that Dynamo does not read of a tensor whose class is the user's own."""

@@ -1,9 +1,9 @@
 """An attribute of a class of `torch.autograd.Function` is used in compiled code."""
 
-from tcready.rules._unresolved import claim_of_use
-from tcready.static.engine.facts import Unresolved
-from tcready.static.engine.knowledge import OF_FUNCTION
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.unresolved import claim_of_use
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Unresolved
+from tcready.static.library.semantics import OF_FUNCTION
 
 
 def check(fact: Unresolved) -> Claim | None:

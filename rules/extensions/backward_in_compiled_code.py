@@ -2,11 +2,11 @@
 
 import re
 
-from tcready.rules._names import method_of_tensor, receiver_class
-from tcready.schema.words import Effect
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Mapping, Sequence, Value, members_of, options
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import method_of_tensor, receiver_class
+from tcready.schema.enums import Effect
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import Mapping, Sequence, Value, members_of, options
 
 OPTIMIZER = re.compile(r"torch\.optim\.(\w+\.)?[A-Z]\w*")
 """An optimizer, or a scheduler of its learning rate."""

@@ -1,7 +1,7 @@
 """A method of a tensor is called with the result of a function that breaks the graph."""
 
-from tcready.static.engine.facts import InArguments
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import InArguments
 
 
 def check(fact: InArguments) -> Claim | None:

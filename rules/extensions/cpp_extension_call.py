@@ -1,8 +1,8 @@
 """A C++ or CUDA extension is loaded or called in compiled code."""
 
-from tcready.rules._names import receiver_class
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import receiver_class
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
 
 LOADERS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
 

@@ -1,8 +1,8 @@
 """A foreign function is called through `ctypes` in compiled code."""
 
-from tcready.rules._names import receiver_class
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import receiver_class
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
 
 
 def check(fact: Call) -> Claim | None:

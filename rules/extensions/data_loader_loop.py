@@ -1,8 +1,8 @@
 """Compiled code iterates over a `DataLoader`."""
 
-from tcready.static.engine.facts import Call, Loop
-from tcready.static.engine.values import ExternalInstance, Value, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Loop
+from tcready.static.domain.values import ExternalInstance, Value, options
 
 
 def check(fact: Call | Loop) -> Claim | None:

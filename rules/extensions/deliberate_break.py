@@ -1,7 +1,7 @@
 """The code ends the graph deliberately: `torch.compiler.disable`, `graph_break`."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
 
 
 def check(fact: Call) -> Claim | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.schema.words import Confidence
-from tcready.static.engine.facts import Call
-from tcready.static.engine.knowledge import ARRAY
-from tcready.static.engine.values import holds_tensor, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.schema.enums import Confidence
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import holds_tensor, options
+from tcready.static.library.semantics import ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 LIBRARIES = ("scipy.", "sklearn.", "pandas.")
 OF_ARRAYS = "scipy."
@@ -36,7 +36,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._operators import matching_operator
+    from tcready.fixes.rewriters.operators import matching_operator
 
     return matching_operator(place)
 

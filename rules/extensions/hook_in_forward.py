@@ -1,8 +1,8 @@
 """A module hook is registered or removed in compiled code."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensor_of
 
 HOOKS = frozenset(
     """

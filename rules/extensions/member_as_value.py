@@ -1,8 +1,8 @@
 """A member of an enum is used as the number or string that it also is."""
 
-from tcready.rules._members import claim_of_use
-from tcready.static.engine.facts import DIFFERS, RAISES, OfMember
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.members import claim_of_use
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import DIFFERS, RAISES, OfMember
 
 OF_TENSORS = ("tensor", "attribute", "argument")
 

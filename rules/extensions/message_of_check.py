@@ -1,7 +1,7 @@
 """The message of `torch._check` is a string, or depends on objects."""
 
-from tcready.static.engine.facts import CheckMessage
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import CheckMessage
 
 WORDS = {
     "elsewhere": "the message of the check is not a function that is defined here: the graph ends at the call",

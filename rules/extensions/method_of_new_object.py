@@ -1,7 +1,7 @@
 """A method of an object that the compiled function has just created breaks the graph."""
 
-from tcready.static.engine.facts import OfNew
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import OfNew
 
 
 def check(_fact: OfNew) -> Claim:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Value, number_kind, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import Value, number_kind, tensor_of
 
 OF_LAYER = (("src_mask", 1), ("src_key_padding_mask", 2))
 OF_DECODER = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcready.static.engine.facts import Imported
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Imported
 
 
 def check(fact: Imported) -> Claim | None:

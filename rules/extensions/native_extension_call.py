@@ -2,9 +2,9 @@
 
 import re
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import holds_tensor
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import holds_tensor
 
 NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
 

@@ -2,9 +2,9 @@
 
 import ast
 
-from tcready.static.engine.facts import Call, Format
-from tcready.static.engine.values import Plain, Value, likely
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Format
+from tcready.static.domain.values import Plain, Value, likely
 
 MESSAGE = "a number that may become symbolic is formatted: compiling for a second value raises an error"
 

@@ -1,8 +1,8 @@
 """A call is used that the selected torch does not trace, but a newer torch does."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import ExternalInstance, Instance, holds_tensor, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import ExternalInstance, Instance, holds_tensor, options
 
 
 def check(fact: Call) -> Claim | None:

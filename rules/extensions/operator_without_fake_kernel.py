@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.knowledge import CUSTOM_OP
-from tcready.static.engine.values import Tensor
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import Tensor
+from tcready.static.library.semantics import CUSTOM_OP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 BUILT_IN = frozenset(
     """
@@ -47,7 +47,7 @@ def has_fake_kernel(fact: Call) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._fake_kernels import fake_kernel
+    from tcready.fixes.rewriters.fake_kernels import fake_kernel
 
     return fake_kernel(place)
 

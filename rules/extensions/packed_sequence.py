@@ -1,7 +1,7 @@
 """A packed sequence is created or unpacked in compiled code."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
 
 
 def check(fact: Call) -> Claim | None:

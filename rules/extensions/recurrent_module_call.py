@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tcready.static.engine.facts import Recurrent
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Recurrent
 
 
 def check(fact: Recurrent) -> Iterator[Claim]:

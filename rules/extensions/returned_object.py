@@ -1,7 +1,7 @@
 """The compiled function returns an object that Dynamo cannot reconstruct."""
 
-from tcready.static.engine.facts import Returned
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Returned
 
 WORDS = {
     "method": "an object that holds one of its methods is returned: Dynamo cannot reconstruct it",

@@ -1,8 +1,8 @@
 """TorchScript is created or called in compiled code."""
 
-from tcready.rules._names import instance_called
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import instance_called
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
 
 
 def check(fact: Call) -> Claim | None:

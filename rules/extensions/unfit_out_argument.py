@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensors_in
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensors_in
 
 
 def check(fact: Call) -> Claim | None:

@@ -1,8 +1,8 @@
 """A collective that Dynamo does not trace is called: `barrier`, `broadcast`, object collectives."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Const
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import Const
 
 SKIPPED = frozenset("barrier broadcast reduce gather scatter all_to_all new_group".split())
 """Measured in a group of one process."""

@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import receiver_class
-from tcready.schema.words import Confidence
-from tcready.static.engine.facts import Attribute, Call, With
-from tcready.static.engine.knowledge import CACHED_PROPERTY
-from tcready.static.engine.values import (
+from tcready.fixes.rewriters.names import receiver_class
+from tcready.schema.enums import Confidence
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Attribute, Call, With
+from tcready.static.domain.values import (
     UNKNOWN,
     ExternalInstance,
     Function,
@@ -21,12 +21,12 @@ from tcready.static.engine.values import (
     likely,
     options,
 )
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.library.semantics import CACHED_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 WITHOUT_LOCK = (3, 12)
 """The Python from which on a cached property has none."""
@@ -90,7 +90,7 @@ def _is_python(manager: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import scope_made_here
+    from tcready.fixes.rewriters.state import scope_made_here
 
     return scope_made_here(place)
 

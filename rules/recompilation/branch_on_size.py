@@ -2,9 +2,9 @@
 
 import ast
 
-from tcready.static.engine.facts import Test
-from tcready.static.engine.values import Plain, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Test
+from tcready.static.domain.values import Plain, options
 
 ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 

@@ -1,8 +1,8 @@
 """The `forward` stores a size, or a value that the first call creates, on the module."""
 
-from tcready.static.engine.facts import Store
-from tcready.static.engine.values import Const, Plain, Value, options, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Store
+from tcready.static.domain.values import Const, Plain, Value, options, tensor_of
 
 
 def check(fact: Store) -> Claim | None:

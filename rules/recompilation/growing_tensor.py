@@ -2,9 +2,9 @@
 
 import ast
 
-from tcready.static.engine.facts import Store
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Store
+from tcready.static.domain.values import tensor_of
 
 JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
 

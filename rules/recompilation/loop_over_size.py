@@ -1,8 +1,8 @@
 """A Python loop runs once for each element of a dimension (`for i in range(x.shape[0])`)."""
 
-from tcready.static.engine.facts import Loop
-from tcready.static.engine.values import Plain, Sequence, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Loop
+from tcready.static.domain.values import Plain, Sequence, options
 
 
 def check(fact: Loop) -> Claim | None:

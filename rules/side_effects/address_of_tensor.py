@@ -1,7 +1,7 @@
 """The address of a tensor is compared or used in arithmetic."""
 
-from tcready.static.engine.facts import Address
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Address
 
 
 def check(fact: Address) -> Claim:

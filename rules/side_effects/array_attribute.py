@@ -1,8 +1,8 @@
 """An attribute of a numpy array is read that Dynamo does not model."""
 
-from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.knowledge import ARRAY
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Attribute, Call
+from tcready.static.library.semantics import ARRAY
 
 UNMODELLED = frozenset({"base", "dtype", "flags"})
 """Attributes of `numpy.ndarray` that `NumpyNdarrayVariable.var_getattr` of torch 2.13 gives up (each run)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Store
-from tcready.static.engine.values import Tensor, options, tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Store
+from tcready.static.domain.values import Tensor, options, tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
 """Methods that give back the tensor itself if there is nothing to convert."""
@@ -45,7 +45,7 @@ def _gives_itself(source: ast.expr | None, target: ast.Attribute) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import keep_buffer
+    from tcready.fixes.rewriters.state import keep_buffer
 
     return keep_buffer(place)
 

@@ -1,9 +1,9 @@
 """A class is defined in compiled code."""
 
-from tcready.static.engine.facts import Call, Define
-from tcready.static.engine.knowledge import NEW_CLASS
-from tcready.static.engine.values import holds_tensor
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Define
+from tcready.static.domain.values import holds_tensor
+from tcready.static.library.semantics import NEW_CLASS
 
 
 def check(fact: Define | Call) -> Claim | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call, Index
-from tcready.static.engine.values import Sequence, Value, likely, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call, Index
+from tcready.static.domain.values import Sequence, Value, likely, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
 
@@ -31,7 +31,7 @@ def _is_constant(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import own_list
+    from tcready.fixes.rewriters.state import own_list
 
     return own_list(place)
 

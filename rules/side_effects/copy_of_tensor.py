@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import (
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import (
     ExternalInstance,
     Instance,
     Mapping,
@@ -14,12 +15,11 @@ from tcready.static.engine.values import (
     holds_tensor,
     options,
 )
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 TO_CONTAINERS = ("dataclasses.asdict", "dataclasses.astuple")
@@ -58,7 +58,7 @@ def _is_list(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import rewrite_deepcopy
+    from tcready.fixes.rewriters.state import rewrite_deepcopy
 
     return rewrite_deepcopy(place)
 

@@ -2,9 +2,9 @@
 
 import re
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import ExternalInstance, Plain, Value, likely, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import ExternalInstance, Plain, Value, likely, options
 
 OF_PROCESS = re.compile(
     r"seed|rng_state|Generator|_threads|flush_denormal|inference_mode_enabled|precision|worker_info"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from tcready.static.engine.facts import Store
-from tcready.static.engine.values import Class, Const, Function, Plain, Value, holds_tensor, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Store
+from tcready.static.domain.values import Class, Const, Function, Plain, Value, holds_tensor, options
 
 
 def check(fact: Store) -> Claim | Iterator[Claim] | None:

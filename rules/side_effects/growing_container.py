@@ -1,8 +1,8 @@
 """A list of the module, a global or a closure grows in each call."""
 
-from tcready.static.engine.facts import Call, Store
-from tcready.static.engine.values import Sequence, Value, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Store
+from tcready.static.domain.values import Sequence, Value, options
 
 
 def check(fact: Call | Store) -> Claim | None:

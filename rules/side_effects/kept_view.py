@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tcready.static.engine.facts import Call, Contains, Loop
-from tcready.static.engine.values import Sequence, Value, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Contains, Loop
+from tcready.static.domain.values import Sequence, Value, options
 
 WALKING = frozenset("list tuple set sum len max min sorted dict any all iter next".split())
 

@@ -2,8 +2,8 @@
 
 import ast
 
-from tcready.static.engine.facts import Alone, Consumed
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Alone, Consumed
 
 
 def check(fact: Alone | Consumed) -> Claim | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import receiver_class
-from tcready.rules._unresolved import claim_of_use
-from tcready.static.engine.facts import Call, Unresolved
-from tcready.static.engine.knowledge import OF_LOGGER
-from tcready.static.engine.values import Unknown, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import receiver_class
+from tcready.fixes.rewriters.unresolved import claim_of_use
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call, Unresolved
+from tcready.static.domain.values import Unknown, options
+from tcready.static.library.semantics import OF_LOGGER
 
 LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
 METHODS = frozenset(
@@ -30,7 +30,7 @@ METHODS = frozenset(
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call | Unresolved) -> Claim | None:
@@ -62,7 +62,7 @@ def named_logger(fact: Call) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._messages import unless_compiling
+    from tcready.fixes.rewriters.messages import unless_compiling
 
     return unless_compiling(place)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Store
-from tcready.static.engine.values import Class, Const, Function, Plain, Value, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Store
+from tcready.static.domain.values import Class, Const, Function, Plain, Value, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Store) -> Claim | tuple[Claim, ...] | None:
@@ -42,7 +42,7 @@ def kind_of(value: Value) -> str | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import counter
+    from tcready.fixes.rewriters.state import counter
 
     return counter(place)
 

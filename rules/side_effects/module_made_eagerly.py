@@ -1,7 +1,7 @@
 """A module is constructed in compiled code, and another break makes Python run its constructor."""
 
-from tcready.static.engine.facts import Initialised
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Initialised
 
 
 def check(_fact: Initialised) -> Claim:

@@ -1,8 +1,8 @@
 """An operator that a class overloads is used between an instance of the class and a tensor."""
 
-from tcready.static.engine.facts import Overloaded
-from tcready.static.engine.values import Instance, likely
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Overloaded
+from tcready.static.domain.values import Instance, likely
 
 
 def check(fact: Overloaded) -> Claim:

@@ -1,7 +1,7 @@
 """A profiler range or a profiler is entered in compiled code."""
 
-from tcready.static.engine.facts import With
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import With
 
 PROFILERS = ("torch.profiler.", "torch.autograd.profiler.")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import sizes
-from tcready.static.engine.facts import Arithmetic, Call, Index, Test
-from tcready.static.engine.knowledge import GENERATORS
-from tcready.static.engine.values import NONE, Tensor, is_captured, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import sizes
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Arithmetic, Call, Index, Test
+from tcready.static.domain.values import NONE, Tensor, is_captured, options
+from tcready.static.library.semantics import GENERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 BRANCHES = frozenset({"if", "while", "ifexp", "and", "or", "comprehension"})
 """What asks for the truth of a draw in a way that ends the graph; an `assert` is traced."""
@@ -70,7 +70,7 @@ def scalar(fact: Call, draw: str) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import rewrite_random
+    from tcready.fixes.rewriters.state import rewrite_random
 
     return rewrite_random(place)
 

@@ -1,8 +1,8 @@
 """A `types.SimpleNamespace` is created or modified in compiled code."""
 
-from tcready.static.engine.facts import Call, Store
-from tcready.static.engine.values import ExternalInstance, Value, options
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Store
+from tcready.static.domain.values import ExternalInstance, Value, options
 
 
 def check(fact: Call | Store) -> Claim | None:

@@ -1,8 +1,8 @@
 """A `functools.singledispatch` function is called in compiled code."""
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Const, Plain, options, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import Const, Plain, options, tensor_of
 
 
 def check(fact: Call) -> Claim | tuple[Claim, ...] | None:

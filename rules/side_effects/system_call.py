@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import is_recurrent_call, receiver_class
-from tcready.schema.words import Confidence
-from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
-from tcready.static.engine.knowledge import MADE_BY_INDEX
-from tcready.static.engine.values import External, Function, tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import is_recurrent_call, receiver_class
+from tcready.schema.enums import Confidence
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import LEAKED_FLAG, Call, Index
+from tcready.static.domain.values import External, Function, tensor_of
+from tcready.static.library.semantics import MADE_BY_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 NAMES = frozenset(
     """
@@ -79,7 +79,7 @@ def check(fact: Call | Index) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._clocks import exclude_timing
+    from tcready.fixes.rewriters.clocks import exclude_timing
 
     return exclude_timing(place)
 

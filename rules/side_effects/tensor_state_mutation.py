@@ -1,9 +1,9 @@
 """The state of a tensor itself is changed: `requires_grad`, `.data`, `resize_`, shared memory."""
 
-from tcready.rules._names import method_of_tensor, receiver_class
-from tcready.static.engine.facts import LEAKED_FLAG, Call, Store
-from tcready.static.engine.values import Const, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import method_of_tensor, receiver_class
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import LEAKED_FLAG, Call, Store
+from tcready.static.domain.values import Const, tensor_of
 
 IN_PLACE_VIEWS = frozenset(
     "as_strided_ detach_ resize_ resize_as_ set_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_".split()

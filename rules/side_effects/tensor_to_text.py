@@ -1,8 +1,8 @@
 """A tensor is converted to a string with `str` or `repr`."""
 
-from tcready.static.engine.facts import Call, Format
-from tcready.static.engine.values import Plain, Value, options, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Format
+from tcready.static.domain.values import Plain, Value, options, tensor_of
 
 
 def check(fact: Call | Format) -> Claim | None:

@@ -1,9 +1,9 @@
 """A property is read through `super().name`, and the result is used."""
 
-from tcready.rules._unresolved import claim_of_use
-from tcready.static.engine.facts import Unresolved
-from tcready.static.engine.knowledge import UNRESOLVED
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.unresolved import claim_of_use
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Unresolved
+from tcready.static.library.semantics import UNRESOLVED
 
 
 def check(fact: Unresolved) -> Claim | None:

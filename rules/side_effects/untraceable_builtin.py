@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import instance_called
-from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.knowledge import CACHED_PROPERTY, GETTER, OF_PROPERTIES
-from tcready.static.engine.values import (
+from tcready.fixes.rewriters.names import instance_called
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Attribute, Call
+from tcready.static.domain.values import (
     LAZY,
     UNKNOWN,
     Const,
@@ -26,12 +26,12 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.library.semantics import CACHED_PROPERTY, GETTER, OF_PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 WALKING = frozenset({"math.prod", "math.fsum"})
 """Functions of `math` that walk what they are given."""
@@ -165,7 +165,7 @@ def _is_walked_once(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._state import power
+    from tcready.fixes.rewriters.state import power
 
     return power(place)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 FILTERS = frozenset({"warnings.simplefilter", "warnings.filterwarnings"})
@@ -25,7 +25,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._messages import unless_compiling
+    from tcready.fixes.rewriters.messages import unless_compiling
 
     return unless_compiling(place)
 

@@ -6,15 +6,15 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Index
-from tcready.static.engine.knowledge import ARRAY
-from tcready.static.engine.values import Const, Sequence, Value, options, tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Index
+from tcready.static.domain.values import Const, Sequence, Value, options, tensor_of
+from tcready.static.library.semantics import ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 NAMED_MASK = re.compile(r"(^|_)masks?$")
 
@@ -74,7 +74,7 @@ def _all_bool(items: tuple[Value, ...]) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._masks import masked_read
+    from tcready.fixes.rewriters.masks import masked_read
 
     return masked_read(place)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 NAMES = frozenset({"torch._check_tensor_all", "torch._check_tensor_all_with"})
 
@@ -23,7 +23,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._truths import rewrite_check
+    from tcready.fixes.rewriters.truths import rewrite_check
 
     return rewrite_check(place)
 

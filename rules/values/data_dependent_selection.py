@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import SELECTING, operands
-from tcready.static.engine.facts import Call
-from tcready.static.engine.knowledge import ARRAY
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import SELECTING, operands
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.library.semantics import ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -25,9 +25,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._masks import masked_select
-    from tcready.rules._places import over_places
-    from tcready.rules._truths import rewrite_nonzero_count
+    from tcready.fixes.rewriters.masks import masked_select
+    from tcready.fixes.rewriters.places import over_places
+    from tcready.fixes.rewriters.truths import rewrite_nonzero_count
 
     if found := [*over_places(place)]:
         yield from found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import SELECTING, operands
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import SELECTING, operands
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 MESSAGE = "the size of the result depends on the values of a tensor"
 NEEDS = "the values of a tensor are needed while tracing: the graph ends here"
@@ -34,7 +34,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._masks import rewrite_count
+    from tcready.fixes.rewriters.masks import rewrite_count
 
     return rewrite_count(place)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Index
-from tcready.static.engine.values import (
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Index
+from tcready.static.domain.values import (
     ExternalInstance,
     Sequence,
     Tensor,
@@ -14,12 +15,11 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Index) -> Claim | None:
@@ -43,7 +43,7 @@ def python_list(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._numbers import index_numbers
+    from tcready.fixes.rewriters.numbers import index_numbers
 
     return index_numbers(place)
 

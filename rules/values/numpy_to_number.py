@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import receiver_class, sizes
-from tcready.static.engine.facts import Call, Contains, Index, Test
-from tcready.static.engine.knowledge import (
+from tcready.fixes.rewriters.names import receiver_class, sizes
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call, Contains, Index, Test
+from tcready.static.domain.values import Mapping, Plain, Sequence, Value, members_of, options
+from tcready.static.library.semantics import (
     ARRAY,
     FOLDING,
     NUMBER,
@@ -15,13 +17,11 @@ from tcready.static.engine.knowledge import (
     is_number_of_numpy,
     is_text,
 )
-from tcready.static.engine.values import Mapping, Plain, Sequence, Value, members_of, options
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
@@ -150,7 +150,7 @@ def _is_array(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._numpy import without_numpy
+    from tcready.fixes.rewriters.numpy import without_numpy
 
     return without_numpy(place)
 

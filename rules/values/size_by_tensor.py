@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import sizes
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import FLOATING, Value, tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import sizes
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import FLOATING, Value, tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 HARMLESS = frozenset({"torch.full"})
 """Dynamo fills what it made with the tensor."""
@@ -41,7 +41,7 @@ def _is_kept_fraction(value: Value) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._numbers import without_number
+    from tcready.fixes.rewriters.numbers import without_number
 
     return without_number(place)
 

@@ -1,9 +1,9 @@
 """A sparse or nested tensor is created or used in compiled code."""
 
-from tcready.rules._names import method_of_tensor
-from tcready.static.engine.facts import Call, Sparse
-from tcready.static.engine.values import is_sparse, tensor_of
-from tcready.static.rule import Claim, Rule
+from tcready.fixes.rewriters.names import method_of_tensor
+from tcready.static.diagnostics.rule import Claim, Rule
+from tcready.static.domain.facts import Call, Sparse
+from tcready.static.domain.values import is_sparse, tensor_of
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -23,8 +23,8 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._tests import written_anew
-    from tcready.rules._truths import rewrite_equality
+    from tcready.fixes.rewriters.tests import written_anew
+    from tcready.fixes.rewriters.truths import rewrite_equality
 
     yield from written_anew(place)
     yield from rewrite_equality(place)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
+from tcready.static.domain.values import tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 HARMLESS = frozenset({"math.prod"})
@@ -29,9 +29,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._numbers import keep_tensor
-    from tcready.rules._sorts import rewrite_sorted
-    from tcready.rules._tests import written_anew
+    from tcready.fixes.rewriters.numbers import keep_tensor
+    from tcready.fixes.rewriters.sorts import rewrite_sorted
+    from tcready.fixes.rewriters.tests import written_anew
 
     if found := [*rewrite_sorted(place)]:
         yield from found

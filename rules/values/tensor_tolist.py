@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import method_of_tensor
-from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Declined, Rewrite, Rule
+from tcready.fixes.rewriters.names import method_of_tensor
+from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.domain.facts import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tcready.static.concrete import Located
+    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -21,9 +21,9 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._numbers import keep_tensors
-    from tcready.rules._parts import padded_parts
-    from tcready.rules._places import over_places
+    from tcready.fixes.rewriters.numbers import keep_tensors
+    from tcready.fixes.rewriters.parts import padded_parts
+    from tcready.fixes.rewriters.places import over_places
 
     if found := [*over_places(place)]:
         yield from found

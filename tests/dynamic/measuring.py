@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.dynamic import RunRequest, bench
-from tcready.options import RunOptions
+from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, BenchAnswer, BenchKind, BenchRequest
 from tcready.schema.codec import as_json, from_json
 

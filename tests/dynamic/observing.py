@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import ForkServer, RunRequest, observe
-from tcready.dynamic.process import open_server
+from tcready.dynamic.worker_process import open_server
 from tcready.merge import merge
-from tcready.options import RunOptions
+from tcready.portable.options import RunOptions
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progress
 from tcready.schema.report import Report, Tool

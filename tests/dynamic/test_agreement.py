@@ -11,19 +11,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tcready.dynamic.worker import agreement, precision  # noqa: E402
-from tcready.dynamic.worker.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
-from tcready.dynamic.worker.calling import autocast  # noqa: E402
-from tcready.dynamic.worker.case import Case  # noqa: E402
-from tcready.dynamic.worker.context import Context  # noqa: E402
-from tcready.dynamic.worker.frames import Names  # noqa: E402
-from tcready.dynamic.worker.journal import Journal  # noqa: E402
-from tcready.dynamic.worker.model_store import Lent, copied  # noqa: E402
-from tcready.dynamic.worker.outcome import Outcome, sharing  # noqa: E402
-from tcready.dynamic.worker.parity import outcome_of  # noqa: E402
-from tcready.dynamic.worker.request import Work  # noqa: E402
-from tcready.dynamic.worker.torch_internals.placement import memory_of  # noqa: E402
-from tcready.options import RunOptions  # noqa: E402
+from tcready.dynamic.worker.core.calling import autocast  # noqa: E402
+from tcready.dynamic.worker.core.case import Case  # noqa: E402
+from tcready.dynamic.worker.core.context import Context  # noqa: E402
+from tcready.dynamic.worker.core.frames import Names  # noqa: E402
+from tcready.dynamic.worker.core.journal import Journal  # noqa: E402
+from tcready.dynamic.worker.core.model_store import Lent, copied  # noqa: E402
+from tcready.dynamic.worker.core.request import Work  # noqa: E402
+from tcready.dynamic.worker.measure import agreement, precision  # noqa: E402
+from tcready.dynamic.worker.measure.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
+from tcready.dynamic.worker.measure.call_outcome import Outcome, sharing  # noqa: E402
+from tcready.dynamic.worker.measure.output_comparison import outcome_of  # noqa: E402
+from tcready.dynamic.worker.torch_internals.compile_calls import memory_of  # noqa: E402
+from tcready.portable.options import RunOptions  # noqa: E402
 
 Function = Callable[..., Any]
 LOW = ("float32", "bfloat16", "float16")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from observing import observe_target
 from tcready.merge import merge
-from tcready.reports import html, text
+from tcready.reports.html import document
+from tcready.reports.text import summary_or_full
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Tool
@@ -244,13 +245,13 @@ def test_the_reports_show_it() -> None:
     )
     seen = Observation("model.py::Model", None, "infer", stages, {}, backend=backend)
     report = merge(StaticResult((), (), (), (), (), {}), [seen], {}, Tool("tcready", "test"))
-    shown = text.render(report)
+    shown = summary_or_full.render(report)
     assert "compiled in 4.5 s, 0.2 s with a warm cache, 1 cache hit, 3 kernels, 2 extern calls" in shown
     assert "eager fallbacks: aten.cumprod x2" in " ".join(shown.split())
     assert "model.py:9 no CUDA graph: skipping cudagraphs due to cpu device (<x>) (x2)" in " ".join(
         shown.split()
     )
-    page = html.render(report)
+    page = document.render(report)
     assert "<code>aten.cumprod</code> x2" in page
     assert "cpu device (&lt;x&gt;)" in page
     assert "reduce-overhead in b: AcceleratorError: <operation failed> (model.py:9)" in " ".join(

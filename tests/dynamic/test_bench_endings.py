@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from measuring import measure
 from tcready.schema.bench import Arm
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 MODEL = """\
 import os

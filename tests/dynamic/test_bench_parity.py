@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 from measuring import CAPTURED, measure
-from tcready.dynamic.worker.bench import parity
-from tcready.dynamic.worker.bench.parity import losses_differ
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import Names
-from tcready.dynamic.worker.journal import Journal
-from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.precision import case_in_float64, tolerance
-from tcready.dynamic.worker.request import Work
-from tcready.options import RunOptions
+from tcready.dynamic.worker.bench import variant_parity as parity
+from tcready.dynamic.worker.bench.variant_parity import losses_differ
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.journal import Journal
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.precision import case_in_float64, tolerance
+from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, ParityMeasured
 
 DEFAULT = Arm("default", "model = torch.compile(model)")

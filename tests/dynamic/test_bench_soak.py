@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from measuring import CAPTURED, measure
-from tcready.dynamic.worker.bench.soak import drift, growth, judge_soak, steady_growth
+from tcready.dynamic.worker.bench.endurance import drift, growth, judge_soak, steady_growth
 from tcready.schema.bench import Arm, Soak, SoakPoint
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 MIB = 1 << 20
 

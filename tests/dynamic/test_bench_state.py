@@ -12,21 +12,21 @@ import torch
 import torch._inductor.config
 from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench import steady
-from tcready.dynamic.worker.bench.arms import Running
-from tcready.dynamic.worker.bench.inputs import DEPTH, Feed, seen
-from tcready.dynamic.worker.bench.lanes import Lane
-from tcready.dynamic.worker.bench.load import busy_note
+from tcready.dynamic.worker.bench.machine_load import busy_note
+from tcready.dynamic.worker.bench.measurement_loop import Lane
 from tcready.dynamic.worker.bench.state import as_built, copy_buffers, drift, put_back
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import Names
-from tcready.dynamic.worker.journal import Journal
-from tcready.dynamic.worker.parity import compare, flatten
-from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
-from tcready.options import RunOptions
+from tcready.dynamic.worker.bench.timed_inputs import DEPTH, Feed, seen
+from tcready.dynamic.worker.bench.variants import Running
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.journal import Journal
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.measure.output_comparison import compare, flatten
+from tcready.dynamic.worker.torch_internals.global_settings import changed_meanwhile, put_after, put_before
+from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 from torch import nn
 
 CODE = """\

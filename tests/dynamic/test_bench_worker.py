@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import RunRequest, StayingWorker, bench, observe, schedule
-from tcready.dynamic.worker.request import DROPPED_PREFIXES
-from tcready.options import RunOptions
+from tcready.dynamic.worker.core.request import DROPPED_PREFIXES
+from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, ArmMeasured, BenchAnswer, BenchRequest, Items
 
 MODEL = """\
@@ -172,7 +172,7 @@ def test_more_arms_than_torch_compiles_one_function_for_all_stay_compiled(measur
 def test_calls_have_settled_if_five_take_as_long_as_the_five_before(
     times: list[float], settled: bool
 ) -> None:
-    from tcready.dynamic.worker.bench.lanes import _is_settled
+    from tcready.dynamic.worker.bench.measurement_loop import _is_settled
 
     assert _is_settled(times) is settled
 

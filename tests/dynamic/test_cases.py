@@ -105,10 +105,10 @@ def test_a_stage_that_ended_the_process_has_its_seconds(tmp_path: Path) -> None:
 )
 def test_items_that_say_nothing_are_refused_in_one_line(items: str, why: str) -> None:
     import torch
-    from tcready.dynamic.worker.case import RunError
-    from tcready.dynamic.worker.loading import cases
-    from tcready.dynamic.worker.request import Work
-    from tcready.options import RunOptions
+    from tcready.dynamic.worker.core.case import RunError
+    from tcready.dynamic.worker.core.request import Work
+    from tcready.dynamic.worker.inputs.loading import cases
+    from tcready.portable.options import RunOptions
 
     given = {"cases": {"one": torch.ones(2)}, "items": eval(items, {"torch": torch})}
     with pytest.raises(RunError) as raised:
@@ -118,9 +118,9 @@ def test_items_that_say_nothing_are_refused_in_one_line(items: str, why: str) ->
 
 def test_items_are_of_all_cases_or_of_each() -> None:
     import torch
-    from tcready.dynamic.worker.loading import cases
-    from tcready.dynamic.worker.request import Work
-    from tcready.options import RunOptions
+    from tcready.dynamic.worker.core.request import Work
+    from tcready.dynamic.worker.inputs.loading import cases
+    from tcready.portable.options import RunOptions
     from tcready.schema.bench import Items
 
     def found(items: object) -> list[Items | None]:

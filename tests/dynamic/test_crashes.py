@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from observing import observe_target
 from tcready.dynamic.bundle import build_bundle
-from tcready.dynamic.worker.request import LAUNCHER
+from tcready.dynamic.worker.core.request import LAUNCHER
+from tcready.schema.enums import STAGES
 from tcready.schema.observation import Observation, Stage
-from tcready.schema.words import STAGES
 
 pytestmark = pytest.mark.dynamo
 

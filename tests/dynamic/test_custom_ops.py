@@ -15,7 +15,8 @@ import pytest
 import torch
 from observing import observe_target
 from tcready.merge import merge
-from tcready.reports import html, text
+from tcready.reports.html import document
+from tcready.reports.text import summary_or_full
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, Tool
@@ -244,7 +245,7 @@ def test_a_missing_fake_kernel_that_ends_the_capture_is_told_all_the_same(
     (found,) = seen.custom_ops
     assert (found.name, found.lacks) == ("tcr_custom::rows", ("fake kernel",))
     assert states(found)["test_faketensor"] == "fail"
-    shown = text.render(report(seen))
+    shown = summary_or_full.render(report(seen))
     assert f"model.py:{found.line} tcr_custom::rows: no fake kernel" in shown
 
 
@@ -261,10 +262,10 @@ def test_training_asks_for_a_gradient_where_no_autograd_function_gives_one(
 def test_the_reports_show_them(inference: Observation) -> None:
     whole = report(inference)
     assert whole.targets[0].observation.custom_ops == inference.custom_ops
-    shown = text.render(whole)
+    shown = summary_or_full.render(whole)
     assert "2 not fully registered, 2 registered" in shown
     assert "tcr_custom::when_compiled" not in shown
-    page = html.render(whole)
+    page = document.render(whole)
     assert "@torch.library.register_fake(&#34;tcr_custom::twice&#34;)" in page
     assert "called by the autograd.Function <code>Around</code>" in page
 

@@ -8,8 +8,8 @@ from textwrap import dedent, indent
 import pytest
 import torch
 from observing import observe_target
-from tcready.dynamic.worker import effects
-from tcready.dynamic.worker.torch_internals.placement import memory_of
+from tcready.dynamic.worker.measure import effects
+from tcready.dynamic.worker.torch_internals.compile_calls import memory_of
 from tcready.schema.observation import Observation
 
 pytestmark = pytest.mark.dynamo

@@ -19,9 +19,9 @@ import pytest
 import torch
 from observing import observe_target, opened
 from tcready.dynamic import ForkServer, RunRequest, bench
-from tcready.dynamic.process import interpreter
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.options import RunOptions
+from tcready.dynamic.worker_process import interpreter
+from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, BenchKind, BenchRequest
 from tcready.schema.observation import Observation
 

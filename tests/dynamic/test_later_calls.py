@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tcready import api
 from tcready.dynamic import RunRequest, prove
-from tcready.options import RunOptions
-from tcready.refactor.changed import changed
+from tcready.fixes.rewriting.changes import changed
+from tcready.portable.options import RunOptions
+from tcready.schema.enums import Mode
 from tcready.schema.proof import ProofRequest, Trial, Variant
-from tcready.schema.words import Mode
-from tcready.static import source
+from tcready.static.frontend import source
 
 pytestmark = pytest.mark.dynamo
 

@@ -16,12 +16,12 @@ from observing import observe_target, report_of
 from tcready import exit_code
 from tcready.api import check
 from tcready.dynamic import RunRequest, observe
-from tcready.options import RunOptions
-from tcready.reports.view import ddp_sentence
+from tcready.portable.options import RunOptions
+from tcready.reports.shared.wording import ddp_sentence
 from tcready.schema.codec import from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progress
-from tcready.schema.words import TcreadyError
 
 pytestmark = [
     pytest.mark.dynamo,
@@ -225,7 +225,7 @@ def test_a_killed_launcher_takes_every_process_along(tmp_path: Path) -> None:
     body = "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n        while True: x = x + 1"
     (tmp_path / "model.py").write_text(HEAD + NET.replace("return self.net(x)", body))
     code = (
-        "from tcready.dynamic import RunRequest, observe; from tcready.options import RunOptions;"
+        "from tcready.dynamic import RunRequest, observe; from tcready.portable.options import RunOptions;"
         "observe(RunRequest('model.py', RunOptions(processes=2)))"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
@@ -254,7 +254,7 @@ def test_an_interrupt_while_the_worker_starts_ends_it(
             signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("tcready.dynamic.process.subprocess.Popen", Interrupted)
+    monkeypatch.setattr("tcready.dynamic.worker_process.subprocess.Popen", Interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, NET, server=None)

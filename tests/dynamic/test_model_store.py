@@ -11,8 +11,8 @@ from observing import observe_target
 
 torch = pytest.importorskip("torch")
 
-from tcready.dynamic.worker.loading import make_on  # noqa: E402
-from tcready.dynamic.worker.model_store import ModelStore, refers_to_itself  # noqa: E402
+from tcready.dynamic.worker.core.model_store import ModelStore, refers_to_itself  # noqa: E402
+from tcready.dynamic.worker.inputs.loading import make_on  # noqa: E402
 
 
 class Built:

@@ -14,25 +14,25 @@ import torch
 import torch._dynamo
 from dynamic.observing import observe_target, report_of, torch_between
 from tcready.api import exit_code, render
-from tcready.dynamic.worker.bench import load
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import Names
-from tcready.dynamic.worker.inductor_seconds import InductorClock
-from tcready.dynamic.worker.journal import Journal
-from tcready.dynamic.worker.placements import Measured
-from tcready.dynamic.worker.plan_choice import SteadyTimes, choose
-from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.stages import plan as plan_stage
-from tcready.dynamic.worker.torch_internals.placement import (
+from tcready.dynamic.worker.bench import machine_load
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.journal import Journal
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
+from tcready.dynamic.worker.plan.choice import SteadyTimes, choose
+from tcready.dynamic.worker.plan.placements import Measured
+from tcready.dynamic.worker.stages import compile_plan as plan_stage
+from tcready.dynamic.worker.torch_internals.compile_calls import (
     execute,
     isolates_recompiles,
     takes_recompile_limit,
 )
-from tcready.options import RunOptions
+from tcready.portable.options import RunOptions
+from tcready.schema.enums import Mode
 from tcready.schema.observation import ModuleShare, Observation
 from tcready.schema.run import Placement, Plan, RegionTrial
-from tcready.schema.words import Mode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"
@@ -502,7 +502,7 @@ def model(x, compiled=compiled, time=time):
 
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "others", lambda _context: "")
+    monkeypatch.setattr(machine_load, "others", lambda _context: "")
     module = loaded()
     context = context_of(lambda: module.IndexedLayer(1).train(mode == "train"), mode=mode)
     times = in_turn(context, [SLOW, QUICK, "model.missing.compile()"], tmp_path)
@@ -517,11 +517,11 @@ def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: p
 def test_no_time_is_measured_where_it_says_nothing_or_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "others", lambda _context: "others used 1.5 of 2 CPUs")
+    monkeypatch.setattr(machine_load, "others", lambda _context: "others used 1.5 of 2 CPUs")
     busy = in_turn(context_of(torch.nn.Identity), [SLOW, QUICK], tmp_path)
     assert busy == SteadyTimes(missing="the machine was busy: others used 1.5 of 2 CPUs")
     looks = iter(["", "others used 1.9 of 2 CPUs"])
-    monkeypatch.setattr(load, "others", lambda _context: next(looks))
+    monkeypatch.setattr(machine_load, "others", lambda _context: next(looks))
     meanwhile = in_turn(context_of(torch.nn.Identity), [QUICK, QUICK + "  # again"], tmp_path)
     assert meanwhile == SteadyTimes(missing="the machine was busy: others used 1.9 of 2 CPUs")
     late = in_turn(context_of(torch.nn.Identity, budget=4.5), [SLOW, QUICK], tmp_path)

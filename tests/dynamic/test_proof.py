@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import Prover, RunRequest, prove
-from tcready.dynamic.worker.proof import children
-from tcready.dynamic.worker.proof.sides import BranchCoverage
-from tcready.dynamic.worker.request import Work
-from tcready.options import RunOptions
-from tcready.refactor.changed import changed
-from tcready.refactor.judgement import Judgement, judge_trial
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.proof import fork_pool
+from tcready.dynamic.worker.proof.branch_coverage import BranchCoverage
+from tcready.fixes.rewriting.changes import changed
+from tcready.fixes.rewriting.judgement import Judgement, judge_trial
+from tcready.portable.options import RunOptions
+from tcready.schema.enums import Mode
 from tcready.schema.progress import Progress
 from tcready.schema.proof import ProofRequest, ProofResult, Span, Trial, Variant
-from tcready.schema.words import Mode
-from tcready.static import source
+from tcready.static.frontend import source
 
 MODEL = """\
 import logging
@@ -571,7 +571,7 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
 @pytest.mark.dynamo
 def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
     import torch
-    from tcready.dynamic.worker.proof.behaviour import Behaviour, same_digits
+    from tcready.dynamic.worker.proof.effects_of_call import Behaviour, same_digits
 
     def seen(number: float, gradient: float | None = 1.0) -> Behaviour:
         found = None if gradient is None else torch.tensor(gradient)
@@ -599,13 +599,13 @@ def test_a_trial_that_is_ended_for_time_is_not_run_and_one_that_dies_is_refuted(
     work, variant = Work("model.py::Model", RunOptions(), str(tmp_path)), Variant("a change")
 
     def trial(doing: Callable[[], Trial]) -> Judgement:
-        ended = children._in_child(
+        ended = fork_pool._in_child(
             Trial,
             tmp_path / "trial.json",
             doing,
             str(tmp_path),
             0.3,
-            functools.partial(children._without_answer, work, variant),
+            functools.partial(fork_pool._without_answer, work, variant),
         )
         return judge_trial(ended.observation, ended, ProofResult(), ProofRequest((variant,)), (), {}, {})
 
@@ -805,7 +805,7 @@ def get_inputs():
 
 @pytest.mark.dynamo
 def test_of_a_list_of_times_no_item_is_compared() -> None:
-    from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, restless
+    from tcready.dynamic.worker.proof.effects_of_call import Behaviour, difference, restless
 
     def seen(**state: object) -> Behaviour:
         return Behaviour(
@@ -821,7 +821,7 @@ def test_of_a_list_of_times_no_item_is_compared() -> None:
 @pytest.mark.dynamo
 def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None:
     import torch
-    from tcready.dynamic.worker.proof.behaviour import observe_call
+    from tcready.dynamic.worker.proof.effects_of_call import observe_call
     from torch import nn
 
     class Made(nn.Module):

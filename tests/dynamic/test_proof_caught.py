@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import pytest
 from tcready.dynamic import RunRequest, prove
-from tcready.options import RunOptions
-from tcready.refactor.changed import changed
+from tcready.fixes.rewriting.changes import changed
+from tcready.portable.options import RunOptions
 from tcready.schema.proof import ProofRequest, Trial, Variant
-from tcready.static import source
+from tcready.static.frontend import source
 
 CHECK = "    if x.sum() > 1000:\n        raise ValueError('large')\n    return x\n"
 CHECKS = "import torch\n\n\n" + "\n\n".join(
@@ -127,7 +127,7 @@ def test_a_check_that_compiled_code_makes_later_is_refused_where_its_caller_catc
 
 
 def test_what_the_calls_under_way_catch(tmp_path: Path) -> None:
-    from tcready.dynamic.worker.proof.caught import caught_around
+    from tcready.dynamic.worker.proof.exception_handlers import caught_around
 
     def seen() -> tuple[type[BaseException], ...]:
         return caught_around(sys._getframe(1), "observe_call")

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 import torch
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.proof.models import Models
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import every, fitting
 from torch import nn
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from tcready.dynamic import RunRequest, prove
-from tcready.options import RunOptions
-from tcready.refactor.changed import changed
+from tcready.fixes.rewriting.changes import changed
+from tcready.portable.options import RunOptions
 from tcready.schema.proof import ProofRequest, Trial, Variant
-from tcready.static import source
+from tcready.static.frontend import source
 
 # The bound of clamp() is no number of bfloat16: from torch 2.14 on the gradient of a value that equals it is 0.
 MODEL = """\

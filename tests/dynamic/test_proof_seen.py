@@ -334,7 +334,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tcready.dynamic.worker.proof.behaviour import another_message, observe_call, difference, noticed, restless
+from tcready.dynamic.worker.proof.effects_of_call import another_message, observe_call, difference, noticed, restless
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -418,7 +418,7 @@ RAISING = {
 def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
     """What torch raises in the line of an `assert` is torch's."""
     import torch
-    from tcready.dynamic.worker.proof.behaviour import observe_call
+    from tcready.dynamic.worker.proof.effects_of_call import observe_call
 
     path = tmp_path / "raising.py"
     path.write_text(f"def f(x):\n    {statement}\n")

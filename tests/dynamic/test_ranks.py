@@ -14,13 +14,13 @@ import torch
 from observing import observe_target, report_of
 from tcready import api
 from tcready.dynamic.ranks import Left, combine_ranks, describe_places, first_dead, left_in
-from tcready.dynamic.worker.request import RankGraph, RankOperation, State, graphs_path, write_json
+from tcready.dynamic.worker.core.request import RankGraph, RankOperation, State, graphs_path, write_json
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
+from tcready.schema.enums import STAGES, StageName, TcreadyError
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Report
 from tcready.schema.run import BreakSite
-from tcready.schema.words import STAGES, StageName, TcreadyError
 
 ROOT = Path(__file__).resolve().parents[2]
 SEVERAL = ROOT / "fixtures" / "several"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target, torch_between
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
+from tcready.schema.enums import STAGES
 from tcready.schema.observation import Observation, Stage
-from tcready.schema.words import STAGES
 
 pytestmark = pytest.mark.dynamo
 

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 import torch
 from observing import observe_target, torch_between
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.shape_advice import rank_trials, spec_code
-from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resize_inputs
-from tcready.dynamic.worker.torch_internals.placement import takes_dynamic_shapes
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.plan.shape_advice import rank_trials, spec_code
+from tcready.dynamic.worker.plan.shape_axes import candidates, inputs_of, resize_inputs
+from tcready.dynamic.worker.torch_internals.compile_calls import takes_dynamic_shapes
 from tcready.merge import exit_code, merge
-from tcready.reports import html, markdown, text
+from tcready.reports.html import document
+from tcready.reports.markdown import comment as markdown
+from tcready.reports.text import summary_or_full as text
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.frame import Frame
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Report, Tool
 from tcready.schema.run import InputDimension, ShapeAdvice, ShapeCall, ShapeStudy, ShapeTrial
@@ -635,7 +637,7 @@ def test_both_reports_show_the_study(watch: Watch) -> None:
     assert "batch (x dimension 0) 4, then 5, 6, 7, 1: mark it dynamic" in lines
     assert "> torch._dynamo.mark_dynamic(x, 0)" in lines
     assert "not done: rest <b>" in lines
-    page = html.render(given)
+    page = document.render(given)
     shown, _, _ = page.partition('<script type="application/json"')
     assert re.search(
         r"setting +captured +breaks +recompiles +compiling\n +mark_dynamic +100 % +0 +1 +\d\.\d\d s\n", lines

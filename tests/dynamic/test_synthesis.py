@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from tcready.api import check, exit_code
-from tcready.dynamic.worker import synthesis
-from tcready.dynamic.worker.case import RunError
-from tcready.dynamic.worker.loading import build
-from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.synthesis import TRIES, synthesise
-from tcready.options import RunOptions
+from tcready.dynamic.worker.core.case import RunError
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.inputs import synthesis
+from tcready.dynamic.worker.inputs.loading import build
+from tcready.dynamic.worker.inputs.synthesis import TRIES, synthesise
+from tcready.portable.options import RunOptions
 from torch import nn
 from torch.nn import functional
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from observing import observe_target
 from tcready.api import check
-from tcready.plan import matching
-from tcready.project import inside, target_tables
-from tcready.reports.view import cases_sentence
+from tcready.config.pyproject import inside, target_tables
+from tcready.pipeline.run_selection import matching
+from tcready.reports.shared.wording import cases_sentence
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report
-from tcready.schema.words import TcreadyError
 
 MODEL = """\
 import torch

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from commands import run
 from tcready import api
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
-from tcready.schema.words import TcreadyError
 from tcready.traces import read
 
 pytestmark = pytest.mark.dynamo

@@ -12,21 +12,17 @@ from observing import observe_target, torch_between
 from tcready.api import check, exit_code, render
 from tcready.merge import merge
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.enums import Mode, StageState
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.report import Tool
 from tcready.schema.run import BreakSite, Training, TrainingPart
 from tcready.schema.static import Finding, StaticResult
-from tcready.schema.words import Mode, StageState
 
 torch = pytest.importorskip("torch")
 
-from tcready.dynamic.worker.agreement import (  # noqa: E402
-    differs,
-    structure_differences,
-    unequal_leaves,
-)
-from tcready.dynamic.worker.gradients import Trained, outcome_of_step  # noqa: E402
-from tcready.dynamic.worker.loss import NotTrainedError, loss_of  # noqa: E402
+from tcready.dynamic.worker.inputs.loss import NotTrainedError, loss_of  # noqa: E402
+from tcready.dynamic.worker.measure.agreement import differs, structure_differences, unequal_leaves  # noqa: E402
+from tcready.dynamic.worker.measure.gradients import Trained, outcome_of_step  # noqa: E402
 from tcready.dynamic.worker.stages.training import STEP_FILE  # noqa: E402
 
 pytestmark = pytest.mark.dynamo

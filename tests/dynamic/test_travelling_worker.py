@@ -11,9 +11,9 @@ import pytest
 from tcready.api import check, exit_code, load, write_worker
 from tcready.cli import main
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, Tool
-from tcready.schema.words import TcreadyError
 
 pytestmark = pytest.mark.dynamo
 

@@ -85,13 +85,15 @@ def test_no_stage_imports_another_and_only_the_pipeline_knows_them() -> None:
         for path in WORKER.rglob("*.py")
         if any(name.split(".")[0] == "stages" for name in imported(path))
     }
-    assert knowing == {"pipeline.py", "main.py"}
-    assert {name for name in imported(WORKER / "main.py") if name.startswith("stages")} == {"stages.parse"}
+    assert knowing == {"core/pipeline.py", "core/main.py"}
+    assert {name for name in imported(WORKER / "core" / "main.py") if name.startswith("stages")} == {
+        "stages.parse"
+    }
 
 
 def test_no_stage_or_helper_imports_the_pipeline() -> None:
-    knowing = {path.name for path in WORKER.rglob("*.py") if "pipeline" in imported(path)}
-    assert knowing == {"main.py", "live.py", "fork_server.py"}
+    knowing = {path.name for path in WORKER.rglob("*.py") if "core.pipeline" in imported(path)}
+    assert knowing == {"main.py", "live_pipeline.py", "fork_server.py"}
 
 
 def test_torch_internals_know_nothing_of_the_worker() -> None:
@@ -100,13 +102,13 @@ def test_torch_internals_know_nothing_of_the_worker() -> None:
 
 
 def test_what_runs_before_torch_is_found_loads_no_torch() -> None:
-    code = "import sys, tcready.dynamic.worker.main; sys.exit('torch' in sys.modules)"
+    code = "import sys, tcready.dynamic.worker.core.main; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_pipeline_is_in_the_order_of_what_it_requires() -> None:
     pytest.importorskip("torch")
-    from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, ORDER
+    from tcready.dynamic.worker.core.pipeline import OF_AN_OBJECT, ORDER
 
     names = [step.name for step in ORDER]
     assert set(names) >= OF_AN_OBJECT

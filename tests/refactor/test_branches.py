@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rewriting import loaded, proposed
 from tcready import api
-from tcready.edits import apply_edits
-from tcready.refactor.suggest import Proposal, at_line
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import PRELUDE, Declined
+from tcready.fixes.rewriting.suggestions import Proposal, at_line
+from tcready.source.edits import apply_edits
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import PRELUDE, Declined
+from tcready.static.frontend import source
 
 HEAD = f"""{PRELUDE}class Model(nn.Module):
     def __init__(self):

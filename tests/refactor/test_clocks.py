@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
-from tcready.refactor.suggest import Proposal
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.static.diagnostics.rule import Declined
 
 HEAD = "import logging\nimport time\nfrom datetime import datetime\nfrom time import perf_counter as now\n\n"
 HEAD += "logger = logging.getLogger(__name__)\n\n"

@@ -12,10 +12,10 @@ import pytest
 import tcready.rules
 from rewriting import forward, proposed
 from tcready import api
-from tcready.refactor.suggest import Proposal, at_line
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal, at_line
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import Declined
+from tcready.static.frontend import source
 
 HEAD = """\
 import contextlib as c

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from rewriting import loaded
-from tcready.edits import apply_edits
-from tcready.refactor.disable import disable_function
-from tcready.refactor.suggest import Proposal
-from tcready.static import source
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.disabling import disable_function
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.source.edits import apply_edits
+from tcready.static.diagnostics.rule import Declined
+from tcready.static.frontend import source
 
 MODEL = '''"""A model."""
 import torch

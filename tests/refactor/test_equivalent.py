@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from tcready.refactor.equivalent import canonical_text, with_constants_on_the_right
+from tcready.fixes.rewriting.equivalence import canonical_text, with_constants_on_the_right
 
 EQUIVALENT = {
     "negation twice": ("if a and b: return 1", "if not (not a or not b): return 1"),

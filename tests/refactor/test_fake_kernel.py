@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from rewriting import change, forward, loaded, proposed
 from tcready.dynamic import RunRequest, prove
-from tcready.edits import apply_edits
-from tcready.options import RunOptions
-from tcready.refactor.fake_kernel import register_fake_kernel
-from tcready.refactor.suggest import Proposal
+from tcready.fixes.rewriting.fake_kernel_registration import register_fake_kernel
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.portable.options import RunOptions
 from tcready.schema.proof import ProofRequest, Variant
 from tcready.schema.run import CustomOp, ObservedArgument, ObservedCall, ObservedNumber, ObservedResult
-from tcready.static import source
-from tcready.static.rule import Declined
+from tcready.source.edits import apply_edits
+from tcready.static.diagnostics.rule import Declined
+from tcready.static.frontend import source
 
 SPACES = itertools.count()
 """An operator is defined once in a process."""

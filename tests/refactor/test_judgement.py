@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tcready.refactor.changed import LineMap
-from tcready.refactor.judgement import Judgement, judge_trial
+from tcready.fixes.rewriting.changes import LineMap
+from tcready.fixes.rewriting.judgement import Judgement, judge_trial
+from tcready.schema.enums import StageState
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.proof import ProofRequest, ProofResult, SidesTaken, Span, Trial
 from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile
-from tcready.schema.words import StageState
 
 BEFORE = "a\nif t:\n    b\nc\nd\n"
 AFTER = "a\nwhere\nc\nd\n"

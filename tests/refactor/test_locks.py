@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from rewriting import assert_same, change, forward, loaded, proposed
-from tcready.refactor.suggest import Proposal
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.static.diagnostics.rule import Declined
 
 HEAD = "import threading\nfrom threading import RLock as Guard\n\nLOCK = threading.Lock()\n"
 HEAD += "TABLE = [1.0]\nRATE = 1.0\n\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from rewriting import change, forward, loaded, proposed
-from tcready.refactor.suggest import Proposal
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.static.diagnostics.rule import Declined
 
 LOGGER = "import logging\nimport warnings\n\nlogger = logging.getLogger(__name__)\n"
 GUARDED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
-from tcready.static.rule import Declined
+from tcready.static.diagnostics.rule import Declined
 
 MASK = "mask = x.sum(1) > 0\n"
 WRITTEN = {

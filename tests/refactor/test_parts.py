@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rewriting import assert_same, change, forward, loaded, proposed
 from tcready import api
-from tcready.edits import apply_edits
-from tcready.refactor.suggest import Proposal, at_line
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal, at_line
+from tcready.source.edits import apply_edits
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import Declined
+from tcready.static.frontend import source
 
 ATTEND = "def attend(q, k, v, attention_mask=None, is_causal=False):\n"
 ATTEND += "    scores = q @ k.transpose(2, 3)\n"

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tcready import installed
-from tcready.options import ReadOptions
-from tcready.refactor import process
-from tcready.refactor.suggest import suggest
+from tcready.fixes.rewriting import suggestion_process
+from tcready.fixes.rewriting.suggestions import suggest
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions
 from tcready.schema.edit import Edit
-from tcready.static import driver, source
+from tcready.static import driver
+from tcready.static.diagnostics.rule import FixCandidate
 from tcready.static.driver import RuleSet
-from tcready.static.rule import FixCandidate
+from tcready.static.frontend import source
 
 PROGRAM = """\
 import torch
@@ -37,11 +38,11 @@ def suspects(tmp_path: Path) -> list[FixCandidate]:
     (tmp_path / "net.py").write_text(PROGRAM, encoding="utf-8")
     read = source.read(tmp_path / "net.py")
     spans = [(7, 9, 7, 30), (9, 9, 9, 21), (8, 13, 8, 18)]
-    return [FixCandidate("net.py", installed.rule_named("TCR301"), read, span) for span in spans]
+    return [FixCandidate("net.py", registry.rule_named("TCR301"), read, span) for span in spans]
 
 
 def edits_of(suspects: list[FixCandidate], likely: Path | None) -> list[tuple[Edit, ...]]:
-    with process.suggest_in_process(installed.load_rules, likely) as ask:
+    with suggestion_process.suggest_in_process(registry.load_rules, likely) as ask:
         return list(ask(suspects))
 
 
@@ -60,7 +61,7 @@ def test_it_goes_by_the_text_it_is_sent(suspects: list[FixCandidate]) -> None:
 
 
 def test_it_is_asked_several_times(suspects: list[FixCandidate]) -> None:
-    with process.suggest_in_process(installed.load_rules, None) as ask:
+    with suggestion_process.suggest_in_process(registry.load_rules, None) as ask:
         assert [list(ask([each])) for each in suspects] == [suggest([each]) for each in suspects]
 
 
@@ -76,13 +77,13 @@ def test_what_it_does_not_do_is_done_here(
     class Started:
         PIPE, DEVNULL, Popen = subprocess.PIPE, subprocess.DEVNULL, staticmethod(popen)
 
-    monkeypatch.setattr(process, "subprocess", Started)
+    monkeypatch.setattr(suggestion_process, "subprocess", Started)
     here = suggest(suspects)
-    with process.suggest_in_process(installed.load_rules, None) as ask:
+    with suggestion_process.suggest_in_process(registry.load_rules, None) as ask:
         started[-1].kill()
         started[-1].wait()
         assert list(ask(suspects)) == here, "it was dead before it was asked"
-    with process.suggest_in_process(installed.load_rules, None) as ask:
+    with suggestion_process.suggest_in_process(registry.load_rules, None) as ask:
         answers = ask(suspects)
         started[-1].kill()
         assert list(answers) == here, "it died before it answered, or answered"
@@ -106,15 +107,18 @@ def _ends_at_once(*_: object) -> None:
     os._exit(3)
 
 
-@pytest.mark.parametrize("load", [installed.load_rules, _ends_at_once])
+@pytest.mark.parametrize("load", [registry.load_rules, _ends_at_once])
 def test_a_check_shows_the_same_with_it(
     suspects: list[FixCandidate], load: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "_has_idle_processor", lambda: True)
     path = suspects[0].source.path
-    rules = installed.rule_set()
+    rules = registry.rule_set()
     beside = RuleSet(
-        rules.load, rules.tool, rules.suggest, lambda likely: process.suggest_in_process(load, likely)
+        rules.load,
+        rules.tool,
+        rules.suggest,
+        lambda likely: suggestion_process.suggest_in_process(load, likely),
     )  # type: ignore[arg-type]
     options = ReadOptions(path.parent)
     found = driver.read([str(path)], options, beside, jobs=None).result

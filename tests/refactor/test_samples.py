@@ -12,13 +12,13 @@ import pytest
 from reading import RULES
 from sample_runner import eager, run
 from tcready import api
-from tcready.installed import page_of
-from tcready.refactor.example import example, rewritten
-from tcready.refactor.suggest import at_line
-from tcready.static import source
-from tcready.static.concrete import Concrete
-from tcready.static.rule import Rule
-from tcready.static.rule_page import Sample
+from tcready.fixes.rewriting.page_example import example, rewritten
+from tcready.fixes.rewriting.suggestions import at_line
+from tcready.pipeline.registry import page_of
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import Rule
+from tcready.static.diagnostics.rule_page import Sample
+from tcready.static.frontend import source
 
 REWRITING = [rule for rule in RULES if rule.rewrite is not None]
 

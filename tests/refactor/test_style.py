@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tcready.edits import apply_edits
-from tcready.refactor.imports import remove_unused
-from tcready.refactor.layout import wrap
-from tcready.refactor.style import line_length, tidy
-from tcready.refactor.suggest import add_imports
-from tcready.static import source
+from tcready.fixes.rewriting.imports import remove_unused
+from tcready.fixes.rewriting.line_wrapping import wrap
+from tcready.fixes.rewriting.style import line_length, tidy
+from tcready.fixes.rewriting.suggestions import add_imports
+from tcready.source.edits import apply_edits
+from tcready.static.frontend import source
 
 LONG = [
     "y = torch.where((torch.rand(1) < self.probability_of_it).to(hidden_states.device), hidden_states + 1, hidden_states)",

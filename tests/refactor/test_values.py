@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
-from tcready.refactor.suggest import Proposal
-from tcready.static.rule import Declined
+from tcready.fixes.rewriting.suggestions import Proposal
+from tcready.static.diagnostics.rule import Declined
 
 KEPT = {
     "a factor": "y = x * 2\nreturn y / y.max().item()",

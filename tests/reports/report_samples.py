@@ -12,13 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 from bench_samples import full_bench, hostile_bench
-from tcready.comparison import compare
+from tcready.pipeline.comparison import compare
 from tcready.schema.bench import ArmBench, Bench
 from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.code_line import Frame
 from tcready.schema.comparison import Comparison, Difference
 from tcready.schema.edit import Edit
+from tcready.schema.enums import STAGES, StageReason
 from tcready.schema.fix import Fix
-from tcready.schema.frame import Frame
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Region, Report, TargetReport, Tool
 from tcready.schema.run import (
@@ -34,7 +35,6 @@ from tcready.schema.run import (
     SkippedFrame,
 )
 from tcready.schema.static import Evidence, Finding, FindingTarget, RuleText, Skipped, SourceText
-from tcready.schema.words import STAGES, StageReason
 
 RULES = (
     RuleText(

@@ -10,11 +10,10 @@ import pytest
 from bench_samples import VENDOR, full_bench
 from report_samples import benched, changed, sample
 from rich.cells import cell_len
-from tcready.comparison import compare, compare_benches
-from tcready.quantities import plain_number, size_text, time_text
+from tcready.pipeline.comparison import compare, compare_benches
+from tcready.portable.quantities import plain_number, size_text, time_text
 from tcready.reports import render, render_comparison
-from tcready.reports.bench_charts import case_charts, charts
-from tcready.reports.bench_view import (
+from tcready.reports.bench.bench_view import (
     COSTS,
     TIMES,
     calls_interval,
@@ -27,7 +26,8 @@ from tcready.reports.bench_view import (
     table,
     time_interval,
 )
-from tcready.reports.drawing import Scale
+from tcready.reports.bench.charts import case_charts, charts
+from tcready.reports.html.drawing import Scale
 from tcready.schema.bench import ArmBench, Bench, BenchCase, Figure, Items, LoaderShare, Noise
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison

@@ -23,13 +23,13 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready import api
 from tcready.reports import render
-from tcready.reports.first import steps
-from tcready.reports.text import LINES
-from tcready.reports.view import visible
+from tcready.reports.shared.next_steps import steps
+from tcready.reports.shared.wording import visible
+from tcready.reports.text.summary_or_full import LINES
 from tcready.schema.bench import ArmBench, Bench, BenchCase
-from tcready.schema.fingerprints import named_by, short_names
 from tcready.schema.observation import Stage
 from tcready.schema.report import Report
+from tcready.schema.short_ids import named_by, short_names
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ROOT / "fixtures" / "many"

@@ -23,9 +23,9 @@ from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 from report_samples import HOSTILE_STRINGS, SAMPLES, compared, hostile_comparison, many, sample
 from tcready.reports import render, render_comparison
-from tcready.reports.json_ import render as render_json
-from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import visible
+from tcready.reports.machine.json_report import render as render_json
+from tcready.reports.shared.anonymous_paths import without_absolute_paths
+from tcready.reports.shared.wording import visible
 
 SCHEMES = ("light", "dark")
 COMPARISONS = {"compared": compared, "hostile_comparison": hostile_comparison}

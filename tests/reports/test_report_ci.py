@@ -11,11 +11,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from report_samples import SAMPLES, report, sample
-from tcready.edits import apply_edits
 from tcready.reports import render
 from tcready.schema.edit import Edit
 from tcready.schema.fix import Fix
 from tcready.schema.static import Finding, RuleText
+from tcready.source.edits import apply_edits
 
 ROOT = Path(__file__).parents[2]
 SARIF = json.loads((ROOT / "fixtures" / "sarif-schema-2.1.0.json").read_text("utf-8"))

@@ -15,11 +15,11 @@ import pytest
 import regenerate
 from report_samples import SAMPLES, broken, changed, clean, hostile, report, sample, source, target
 from tcready.reports import FORMATS, render
-from tcready.reports.paths import without_absolute_paths
+from tcready.reports.shared.anonymous_paths import without_absolute_paths
 from tcready.schema.codec import as_json, from_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Region, Report
 from tcready.schema.static import Skipped
-from tcready.schema.words import TcreadyError
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "fixtures" / "report.schema.json").read_text())

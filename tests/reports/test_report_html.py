@@ -30,22 +30,23 @@ from report_samples import (
     target,
 )
 from tcready.merge import merge
-from tcready.reports import code, render, render_comparison
-from tcready.reports.editor import EDITORS, Editor
-from tcready.reports.html import embedded, lean
-from tcready.reports.page import page
-from tcready.reports.paths import without_absolute_paths
-from tcready.reports.picture import pictures, source_picture
-from tcready.reports.sides import sides
-from tcready.reports.view import visible
+from tcready.reports import render, render_comparison
+from tcready.reports.html import highlighting as code
+from tcready.reports.html.document import embedded, lean
+from tcready.reports.html.editor_links import EDITORS, Editor
+from tcready.reports.html.page_values import page
+from tcready.reports.html.pictures import pictures, source_picture
+from tcready.reports.html.side_by_side import sides
+from tcready.reports.shared.anonymous_paths import without_absolute_paths
+from tcready.reports.shared.wording import visible
+from tcready.schema.code_line import Frame
 from tcready.schema.codec import from_json
 from tcready.schema.comparison import Comparison
-from tcready.schema.frame import Frame
+from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import ModuleShare, Observation
 from tcready.schema.report import Checkout, Narrowed, Report, Tool
 from tcready.schema.run import BreakSite, Cost, LineSet
 from tcready.schema.static import Finding, StaticResult
-from tcready.schema.words import TcreadyError
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 
@@ -164,7 +165,7 @@ def test_no_address_is_fetched() -> None:
             assert key not in attributes
         if tag == "link":
             assert attributes["href"] == "data:,"
-    folder = Path(__file__).parents[2] / "reports"
+    folder = Path(__file__).parents[2] / "reports" / "html"
     for name in ("page.css", "page.js"):
         assert not re.search(r"https?:|@import|url\(|</", (folder / name).read_text())
 

@@ -24,16 +24,24 @@ from report_samples import (
 )
 from rich.cells import cell_len
 from tcready import reports
-from tcready.reports import bench_text
-from tcready.reports.long_text import source_window
-from tcready.reports.view import kind_of, number, percent, reflow, shape_sentence, time_sentence, visible
+from tcready.reports.bench import bench_text
+from tcready.reports.shared.wording import (
+    kind_of,
+    number,
+    percent,
+    reflow,
+    shape_sentence,
+    time_sentence,
+    visible,
+)
+from tcready.reports.text.full import source_window
 from tcready.schema.break_effect import BreakEffect, FrameFate
-from tcready.schema.frame import Frame
+from tcready.schema.code_line import Frame
+from tcready.schema.enums import STAGES, lines_of
 from tcready.schema.observation import Stage
 from tcready.schema.report import Report
 from tcready.schema.run import Coverage, Plan, Training, TrainingPart
 from tcready.schema.static import Finding, FindingTarget
-from tcready.schema.words import STAGES, lines_of
 
 
 def render(made: Report, form: str, **options: object) -> str:

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 from report_samples import HOSTILE_STRINGS, finding, report, sample, source, target
 from tcready import api
 from tcready.reports import render
-from tcready.reports.json_ import render as render_json
-from tcready.reports.view import visible
+from tcready.reports.machine.json_report import render as render_json
+from tcready.reports.shared.wording import visible
 from tcready.schema.report import Report
 from tcready.schema.run import LineSet
 from tcready.schema.static import Skipped, StaticModule, StaticTarget

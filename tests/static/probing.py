@@ -6,10 +6,11 @@ import textwrap
 from pathlib import Path
 
 from reading import PINNED, read
-from tcready.options import ReadOptions
-from tcready.schema.words import Mode
-from tcready.static.engine.facts import Call, Fact
-from tcready.static.engine.values import (
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import Mode
+from tcready.static.diagnostics.rule import Rule
+from tcready.static.domain.facts import Call, Fact
+from tcready.static.domain.values import (
     Choice,
     Class,
     Const,
@@ -26,7 +27,6 @@ from tcready.static.engine.values import (
     Value,
     members_of,
 )
-from tcready.static.rule import Rule
 
 HEAD = """\
 import functools

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from tcready import installed
-from tcready.options import ReadOptions
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions
 from tcready.schema.codec import as_json
-from tcready.static import judge
-from tcready.static.engine import functions
-from tcready.static.index import Library
+from tcready.static.diagnostics import diagnose
+from tcready.static.frontend.cancellation import StoppedError
+from tcready.static.frontend.index import Library
+from tcready.static.interp import functions
 from tcready.static.session import Session
-from tcready.static.stop import StoppedError
 from tcready.static.units import Unit
 
 TEXT = '''"""Two models of which little is the same."""
@@ -218,7 +218,7 @@ def bodies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_after_each_edit_and_its_undoing_all_is_told_as_if_cold(tmp_path: Path, bodies: list[str]) -> None:
-    rules, file = installed.rule_set(), tmp_path / "model.py"
+    rules, file = registry.rule_set(), tmp_path / "model.py"
     warm = Session(options(tmp_path), rules)
     untouched = told(warm, file, TEXT)
     whole, different, saved = len(bodies), set(), 0
@@ -236,7 +236,7 @@ def test_after_each_edit_and_its_undoing_all_is_told_as_if_cold(tmp_path: Path, 
 
 
 def test_edits_one_after_the_other_are_told_as_if_cold(tmp_path: Path) -> None:
-    rules, file = installed.rule_set(), tmp_path / "model.py"
+    rules, file = registry.rule_set(), tmp_path / "model.py"
     warm, text = Session(options(tmp_path), rules), TEXT
     for old, new in EDITS:
         text = text.replace(old, new, 1)
@@ -245,7 +245,7 @@ def test_edits_one_after_the_other_are_told_as_if_cold(tmp_path: Path) -> None:
 
 
 def test_edits_around_classes_that_functions_define_are_told_as_if_cold(tmp_path: Path) -> None:
-    rules, file = installed.rule_set(), tmp_path / "model.py"
+    rules, file = registry.rule_set(), tmp_path / "model.py"
     warm = Session(options(tmp_path), rules)
     untouched, different = told(warm, file, DEFINED), set()
     for old, new in DEFINED_EDITS:
@@ -260,7 +260,7 @@ def test_edits_around_classes_that_functions_define_are_told_as_if_cold(tmp_path
 
 def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: list[str]) -> None:
     file = tmp_path / "model.py"
-    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
+    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), registry.rule_set())
     told(warm, file, TEXT)
     assert {"First.forward", "Second.forward", "Norm.forward", "picked"} <= {*bodies}
     # what stores in an object that was there before, and what calls a function that was defined in __init__
@@ -299,15 +299,15 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    real = judge._claims_of_fact
+    real = diagnose._claims_of_fact
 
     def claimed(rules, fact, settings, tables):  # type: ignore[no-untyped-def]
         asked.append(fact.where.symbol)
         return real(rules, fact, settings, tables)
 
-    monkeypatch.setattr(judge, "_claims_of_fact", claimed)
+    monkeypatch.setattr(diagnose, "_claims_of_fact", claimed)
     file = tmp_path / "model.py"
-    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
+    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), registry.rule_set())
     told(warm, file, TEXT)
     assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
     asked.clear()
@@ -324,7 +324,7 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
 
 
 def test_a_reading_that_was_stopped_leaves_what_is_found_again(tmp_path: Path, bodies: list[str]) -> None:
-    rules, file = installed.rule_set(), tmp_path / "model.py"
+    rules, file = registry.rule_set(), tmp_path / "model.py"
     warm = Session(options(tmp_path), rules)
     told(warm, file, TEXT)
     for at in range(3, 40, 4):
@@ -354,11 +354,11 @@ def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) ->
         "class Model(nn.Module):\n    def forward(self, x):\n        enable()\n        return shared(x)\n"
     )
     file = tmp_path / "model.py"
-    opened = Session(options(tmp_path), installed.rule_set())
+    opened = Session(options(tmp_path), registry.rule_set())
     told(opened, file, text)
     for value in ("None", "False", "True"):
         now = text.replace("EXACT = True", f"EXACT = {value}")
-        assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
+        assert told(opened, file, now) == told(Session(options(tmp_path), registry.rule_set()), file, now)
 
 
 def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Pat
         "class Model(nn.Module):\n    def forward(self, x):\n        return shared(x)\n"
     )
     file, different = tmp_path / "model.py", set()
-    opened = Session(options(tmp_path), installed.rule_set())
+    opened = Session(options(tmp_path), registry.rule_set())
     for old, new in (
         ("", ""),
         ("    global EXACT\n", ""),
@@ -382,7 +382,7 @@ def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Pat
     ):
         now = text.replace(old, new, 1)
         found = told(opened, file, now)
-        assert found == told(Session(options(tmp_path), installed.rule_set()), file, now), (old, new)
+        assert found == told(Session(options(tmp_path), registry.rule_set()), file, now), (old, new)
         different.add(json.dumps(json.loads(found)["findings"]))
         told(opened, file, text)
     assert len(different) > 2
@@ -396,7 +396,7 @@ def test_what_the_body_of_a_class_hangs_on_is_seen_after_each_edit(tmp_path: Pat
         "    def forward(self, x):\n        return self.part(x)\n"
     )
     file, different = tmp_path / "model.py", set()
-    opened = Session(options(tmp_path), installed.rule_set())
+    opened = Session(options(tmp_path), registry.rule_set())
     for old, new in (
         ("", ""),
         ("    other = 3\n", "    limit = 0\n"),
@@ -408,7 +408,7 @@ def test_what_the_body_of_a_class_hangs_on_is_seen_after_each_edit(tmp_path: Pat
     ):
         now = text.replace(old, new, 1)
         found = told(opened, file, now)
-        assert found == told(Session(options(tmp_path), installed.rule_set()), file, now), (old, new)
+        assert found == told(Session(options(tmp_path), registry.rule_set()), file, now), (old, new)
         different.add(json.dumps(json.loads(found)["findings"]))
         told(opened, file, text)
     assert len(different) > 1
@@ -424,8 +424,8 @@ def test_what_a_function_puts_elsewhere_may_be_a_variable_around_it(tmp_path: Pa
         "        return shared(x)\n"
     )
     file = tmp_path / "model.py"
-    opened = Session(options(tmp_path), installed.rule_set())
+    opened = Session(options(tmp_path), registry.rule_set())
     told(opened, file, text)
     for value in ("x.sum()", "None", "[x]", "1"):
         now = text.replace("value = 1", f"value = {value}")
-        assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
+        assert told(opened, file, now) == told(Session(options(tmp_path), registry.rule_set()), file, now)

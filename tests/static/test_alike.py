@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from reading import RULES, read
-from tcready import installed
-from tcready.options import ReadOptions
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions
 from tcready.schema.codec import as_json
 from tcready.schema.static import StaticResult
-from tcready.static.engine import functions
+from tcready.static.interp import functions
 from tcready.static.session import Session
 
 MODELS = ("Tagger", "Seq2Seq", "Speaker", "Switched", "Twice")
@@ -172,7 +172,7 @@ def test_each_model_is_told_as_if_alone_and_after_edits_as_if_cold(seed: int, tm
     (tmp_path / "near.py").write_text(NEAR)
     file = tmp_path / "model.py"
     file.write_text("")
-    warm = Session(options(tmp_path), installed.rule_set())
+    warm = Session(options(tmp_path), registry.rule_set())
     edits = dice.sample(EDITS, len(EDITS))
     text, different = TEXT, set()
     for old, new in [("", ""), *edits]:
@@ -180,7 +180,7 @@ def test_each_model_is_told_as_if_alone_and_after_edits_as_if_cold(seed: int, tm
         text = text.replace(old, new, 1) if old in text else text.replace(new, old, 1)
         edited = warm.check(["model.py"], {file: text}).result
         file.write_text(text)
-        whole = read(["model.py"], options(tmp_path), RULES, suggest=installed.rule_set().suggest)
+        whole = read(["model.py"], options(tmp_path), RULES, suggest=registry.rule_set().suggest)
         assert as_json(edited) == as_json(whole), (old, new)
         assert len(whole.targets) == len(MODELS)
         alone = [read([f"model.py::{name}"], options(tmp_path), RULES) for name in MODELS]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from probing import HEAD
 from reading import read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 from tcready.schema.static import Finding
-from tcready.static import torch_tables, versions
-from tcready.static.torch_tables import Tables
-from tcready.static.versions import Version
+from tcready.static.library import torch_tables, torch_versions
+from tcready.static.library.torch_tables import Tables
+from tcready.static.library.torch_versions import Version
 
-KNOWN = versions.with_tables()
+KNOWN = torch_versions.with_tables()
 BY_VERSION = pytest.mark.parametrize("version", KNOWN, ids=lambda v: f"{v[0]}.{v[1]}")
 
 

@@ -10,8 +10,8 @@ from textwrap import indent
 import pytest
 from probing import HEAD, forward, known
 from reading import PINNED, read
-from tcready.options import ReadOptions
-from tcready.static.documentation import as_annotation, types_in
+from tcready.portable.options import ReadOptions
+from tcready.static.frontend.documentation import as_annotation, types_in
 
 WORDS = {
     "int": "int",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from probing import HEAD
 from reading import read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 
 CHANGES = {
     "del of a key": ("d = {'a': True, 'b': 1}\ndel d['a']", "'a' in d", "'b' in d", "len(d) == 1"),

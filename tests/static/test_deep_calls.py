@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from tcready.static.process import deep
+from tcready.static.frontend.interpreter_settings import deep
 
 FAULTS = """
 import resource, sys
-from tcready.static.process import deep
+from tcready.static.frontend.interpreter_settings import deep
 sys.setrecursionlimit(6000)
 
 def leaf(a, b, c, d, e, f):

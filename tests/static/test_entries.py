@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from probing import HEAD
 from reading import read
-from tcready import installed
-from tcready.options import ReadOptions
-from tcready.schema.words import TcreadyError
+from tcready.pipeline import registry as installed
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import TcreadyError
 from tcready.static.session import Session
 from tcready.static.units import Unit
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from probing import HEAD
 from reading import read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 
 ENUMS = """
 import enum

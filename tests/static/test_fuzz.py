@@ -16,10 +16,10 @@ import pytest
 from probing import HEAD, forward
 from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts, parses, wrong_with
 from reading import read
-from tcready.options import ReadOptions
-from tcready.refactor.suggest import suggest
+from tcready.fixes.rewriting.suggestions import suggest
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import TcreadyError
 from tcready.schema.static import StaticResult
-from tcready.schema.words import TcreadyError
 
 TESTS = Path(__file__).parent.parent
 SECONDS = 6.0
@@ -279,7 +279,7 @@ import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from reading import read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 from tcready.schema.codec import as_json
 root = Path(sys.argv[2])
 result = read(sys.argv[3:], ReadOptions(root=root, mode=None, low=True, search_path=(root,)))

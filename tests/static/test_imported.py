@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tcready.static.imported import imports_in
+from tcready.static.frontend.import_scan import imports_in
 
 TEXTS = {
     "import two": ["two"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tcready.static.engine.scope import Env, join_envs
-from tcready.static.engine.values import (
+from tcready.static.domain.scope import Env, join_envs
+from tcready.static.domain.values import (
     NONE,
     TAINTED,
     UNKNOWN,

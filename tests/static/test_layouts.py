@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tcready.static.engine.models import layouts
-from tcready.static.engine.values import Const, Tensor
+from tcready.static.domain.values import Const, Tensor
+from tcready.static.library import shape_semantics
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -57,13 +57,13 @@ GENERAL: tuple[Callable[[Any], tuple[Any, ...]], ...] = (
 )
 """What any other may be given; what torch refuses is passed over."""
 NAMES = sorted(
-    layouts.SAME
-    | layouts.REDUCING
-    | layouts.ROWS
-    | layouts.TABLES
-    | layouts.NUMBERS
-    | {name for name in layouts.OPERATORS if name.islower()}
-    | {name for name in layouts.OTHERS if name.islower()}
+    shape_semantics.SAME
+    | shape_semantics.REDUCING
+    | shape_semantics.ROWS
+    | shape_semantics.TABLES
+    | shape_semantics.NUMBERS
+    | {name for name in shape_semantics.OPERATORS if name.islower()}
+    | {name for name in shape_semantics.OTHERS if name.islower()}
 )
 
 
@@ -94,7 +94,7 @@ def test_operations_give_so_many_dimensions(name: str) -> None:
                     continue
                 given = tuple(each for each in operands if each is not None)
                 for each in (made,) if isinstance(made, torch.Tensor) else tuple(made)[:1]:
-                    told = layouts.laid_out(f"{place}.{name}", given, Tensor())
+                    told = shape_semantics.laid_out(f"{place}.{name}", given, Tensor())
                     assert isinstance(told, Tensor)
                     if isinstance(each, torch.Tensor) and told.rank is not None:
                         assert told.rank == each.dim(), (function, shape, more)
@@ -137,7 +137,7 @@ def test_modules_give_so_many_dimensions() -> None:
     torch.manual_seed(0)
     asked = set()
     for shown, (name, x), result in modules():
-        told = layouts.module_result(f"torch.nn.{name}", (value_of(x), value_of(x)), Tensor())
+        told = shape_semantics.module_result(f"torch.nn.{name}", (value_of(x), value_of(x)), Tensor())
         assert isinstance(told, Tensor)
         if told.rank is not None:
             assert told.rank == result.dim(), shown

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from reading import read
-from tcready.options import ReadOptions, ReportOptions
+from tcready.portable.options import ReadOptions, ReportOptions
+from tcready.schema.enums import TcreadyError
 from tcready.schema.static import Finding, StaticResult
-from tcready.schema.words import TcreadyError
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 NET = """\

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from reading import read
-from tcready.options import ReadOptions
-from tcready.schema.paths import import_name
+from tcready.portable.options import ReadOptions
+from tcready.schema.display_paths import import_name
 from tcready.schema.static import Finding
-from tcready.static import locate
-from tcready.static.index import Import, Program
+from tcready.static.frontend import module_search
+from tcready.static.frontend.index import Import, Program
 
 
 def _write(folder: Path, *names: str, text: str = "") -> None:
@@ -30,7 +30,7 @@ def _site(folder: Path) -> Path:
 def test_packages_modules_and_namespaces(tmp_path: Path) -> None:
     _write(tmp_path, "pkg/__init__.py", "pkg/mod.py", "pkg/sub/__init__.py", "ns/inner/leaf.py", "single.py")
     found = {
-        name: locate.find_module(name, [tmp_path])
+        name: module_search.find_module(name, [tmp_path])
         for name in ("pkg", "pkg.mod", "pkg.sub", "single", "ns.inner.leaf", "ns", "pkg.none", "none.mod")
     }
     assert found == {
@@ -47,20 +47,20 @@ def test_packages_modules_and_namespaces(tmp_path: Path) -> None:
 
 def test_a_package_comes_before_a_module_of_its_name(tmp_path: Path) -> None:
     _write(tmp_path, "both.py", "both/__init__.py")
-    assert locate.find_module("both", [tmp_path]) == tmp_path / "both/__init__.py"
+    assert module_search.find_module("both", [tmp_path]) == tmp_path / "both/__init__.py"
 
 
 def test_the_first_folder_of_the_path_wins(tmp_path: Path) -> None:
     _write(tmp_path, "one/m.py", "two/m.py", "two/only.py")
     path = [tmp_path / "one", tmp_path / "two"]
-    assert locate.find_module("m", path) == tmp_path / "one/m.py"
-    assert locate.find_module("only", path) == tmp_path / "two/only.py"
+    assert module_search.find_module("m", path) == tmp_path / "one/m.py"
+    assert module_search.find_module("only", path) == tmp_path / "two/only.py"
 
 
 def test_a_namespace_that_two_folders_share(tmp_path: Path) -> None:
     _write(tmp_path, "one/ns/a.py", "two/ns/b.py")
     path = [tmp_path / "one", tmp_path / "two"]
-    assert locate.find_module("ns.b", path) == tmp_path / "two/ns/b.py"
+    assert module_search.find_module("ns.b", path) == tmp_path / "two/ns/b.py"
 
 
 def test_pth_files(tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_pth_files(tmp_path: Path) -> None:
         f"# a comment\n\n{tmp_path / 'src'}\nimport os; os.abort()\n/no/such/folder\nvendored\n\0\n",
         encoding="utf-8",
     )
-    assert locate.find_module("dev", [site]) == tmp_path / "src/dev/__init__.py"
-    assert locate.find_module("v", [site]) == site / "vendored/v.py"
+    assert module_search.find_module("dev", [site]) == tmp_path / "src/dev/__init__.py"
+    assert module_search.find_module("v", [site]) == site / "vendored/v.py"
 
 
 def test_a_pth_file_counts_only_in_a_site_packages(tmp_path: Path) -> None:
     _write(tmp_path, "src/dev.py", "plain/here.py")
     (tmp_path / "plain" / "dev.pth").write_text(str(tmp_path / "src"), encoding="utf-8")
-    assert locate.find_module("dev", [tmp_path / "plain"]) is None
+    assert module_search.find_module("dev", [tmp_path / "plain"]) is None
 
 
 FINDER = """\
@@ -111,11 +111,11 @@ def test_editable_installs(tmp_path: Path) -> None:
         "import __editable___x_0_1_finder; ...install()", encoding="utf-8"
     )
     (site / "__editable___x_0_1_finder.py").write_text(FINDER.format(mapping=mapping), encoding="utf-8")
-    assert locate.find_module("dev", [site]) == tmp_path / "repo/code/__init__.py"
-    assert locate.find_module("dev.mod", [site]) == tmp_path / "repo/code/mod.py"
-    assert locate.find_module("dev.extra", [site]) == tmp_path / "repo/extra/__init__.py"
-    assert locate.find_module("solo", [site]) == tmp_path / "repo/solo.py"
-    assert locate.find_module("dev.none", [site]) is None
+    assert module_search.find_module("dev", [site]) == tmp_path / "repo/code/__init__.py"
+    assert module_search.find_module("dev.mod", [site]) == tmp_path / "repo/code/mod.py"
+    assert module_search.find_module("dev.extra", [site]) == tmp_path / "repo/extra/__init__.py"
+    assert module_search.find_module("solo", [site]) == tmp_path / "repo/solo.py"
+    assert module_search.find_module("dev.none", [site]) is None
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_a_finder_that_computes_its_mapping(mapping: str, tmp_path: Path) -> Non
     _write(tmp_path, "repo/good.py")
     text = FINDER.format(mapping=mapping.replace("GOOD", repr(str(tmp_path / "repo/good.py"))))
     (site / "__editable___x_finder.py").write_text(text, encoding="utf-8")
-    assert locate.find_module("dev", [site]) is None
-    assert locate.find_module("good", [site]) == tmp_path / "repo/good.py"
+    assert module_search.find_module("dev", [site]) is None
+    assert module_search.find_module("good", [site]) == tmp_path / "repo/good.py"
 
 
 @pytest.mark.parametrize("text", ["MAPPING = {", "MAPPING = 3\n", "MAPPING = None\n", "\0"])
 def test_a_finder_that_makes_no_sense(text: str, tmp_path: Path) -> None:
     site = _site(tmp_path)
     (site / "__editable___x_finder.py").write_text(text, encoding="utf-8")
-    assert locate.find_module("dev", [site]) is None
+    assert module_search.find_module("dev", [site]) is None
 
 
 def test_the_name_of_a_file(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_name_of_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_whose_source_is_never_read(name: str, opaque: bool) -> None:
-    assert locate.is_opaque(name) is opaque
+    assert module_search.is_opaque(name) is opaque
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[tuple[str, int]]:
@@ -212,7 +212,7 @@ def test_relative_imports_beyond_the_top_are_no_module(tmp_path: Path) -> None:
 
 
 def test_the_search_path_starts_with_the_root(tmp_path: Path) -> None:
-    path = locate.default_search_path(tmp_path)
+    path = module_search.default_search_path(tmp_path)
     assert path[0] == tmp_path
     assert len(set(path)) == len(path)
     assert all(folder.is_dir() for folder in path)

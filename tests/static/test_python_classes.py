@@ -10,8 +10,8 @@ import numbers
 import typing
 
 import pytest
-from tcready.static.engine.python_classes import is_object_of, python_class
-from tcready.static.engine.values import UNKNOWN, Const, Mapping, Plain, Sequence, Tensor, Value
+from tcready.static.domain.values import UNKNOWN, Const, Mapping, Plain, Sequence, Tensor, Value
+from tcready.static.library.python_classes import is_object_of, python_class
 
 NAMES = (
     *(f"collections.abc.{name}" for name in collections.abc.__all__),

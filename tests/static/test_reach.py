@@ -10,8 +10,8 @@ from probing import HEAD, forward
 from reading import read
 from tcready import api
 from tcready.merge.combine import _constructs
-from tcready.options import ReadOptions
-from tcready.schema.words import RESOLVED
+from tcready.portable.options import ReadOptions
+from tcready.schema.enums import RESOLVED
 
 OWN = (
     "class Own:\n    def method(self): return 1\nclass Part(nn.Module):\n    def forward(self, x): return x\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from reading import RULES
-from tcready.static.rule_page import Sample, parse_page
+from tcready.static.diagnostics.rule_page import Sample, parse_page
 
 PAGE = """\
 A summary.

@@ -16,14 +16,15 @@ from pathlib import Path
 import pytest
 from programs import damaged
 from reading import BREAKING, HELPER, NET, RULES, read
-from tcready import installed
-from tcready.options import ReadOptions, ReportOptions
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions, ReportOptions
 from tcready.schema.codec import as_json
+from tcready.schema.enums import TcreadyError
 from tcready.schema.static import StaticResult
-from tcready.schema.words import TcreadyError
-from tcready.static import examine, index
+from tcready.static import unit_analysis
+from tcready.static.frontend import index
+from tcready.static.frontend.cancellation import StoppedError
 from tcready.static.session import Session
-from tcready.static.stop import StoppedError
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
 OTHER = "from torch import nn\n\n\nclass Other(nn.Module):\n    def forward(self, x):\n        return x.tolist()\n"
@@ -42,11 +43,11 @@ def options(root: Path) -> ReadOptions:
 
 
 def session(root: Path) -> Session:
-    return Session(options(root), installed.rule_set())
+    return Session(options(root), registry.rule_set())
 
 
 def cold(root: Path, *targets: str) -> bytes:
-    return written(read(targets, options(root), RULES, suggest=installed.rule_set().suggest))
+    return written(read(targets, options(root), RULES, suggest=registry.rule_set().suggest))
 
 
 def written(result: StaticResult) -> bytes:
@@ -61,18 +62,18 @@ def lines_of(result: StaticResult) -> set[tuple[str, int]]:
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is parsed and examined, as it is; nothing is replaced but the count added."""
     seen: list[str] = []
-    real_parse, real_examine = index.parse, examine._Examination.whole
+    real_parse, real_examine = index.parse, unit_analysis._Examination.whole
 
     def parse(path: Path, data: bytes, digest: str) -> object:
         seen.append(path.name)
         return real_parse(path, data, digest)
 
-    def whole(self: examine._Examination) -> object:
+    def whole(self: unit_analysis._Examination) -> object:
         seen.append(f"unit {self.unit.target}")
         return real_examine(self)
 
     monkeypatch.setattr(index, "parse", parse)
-    monkeypatch.setattr(examine._Examination, "whole", whole)
+    monkeypatch.setattr(unit_analysis._Examination, "whole", whole)
     return seen
 
 

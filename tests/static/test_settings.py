@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from reading import PINNED, read
-from tcready.options import ReadOptions
+from tcready.portable.options import ReadOptions
 
 SETTING = "torch._dynamo.config.capture_scalar_outputs"
 HEAD = "import torch\nimport torch._dynamo\nfrom torch import nn\n"

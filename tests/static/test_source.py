@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tcready.static.process import SHARED
-from tcready.static.source import Source, UnreadableError, of_text, read
+from tcready.static.frontend.interpreter_settings import SHARED
+from tcready.static.frontend.source import Source, UnreadableError, of_text, read
 
 
 def _read(folder: Path, data: bytes, name: str = "x.py") -> Source:
@@ -139,7 +139,7 @@ def test_warnings_about_somebodys_source_stay_silent(tmp_path: Path) -> None:
     """In an interpreter that makes warnings errors and in one that prints them."""
     path = tmp_path / "x.py"
     path.write_text("x = '\\d' if 1 is 1 else 1or 2\nassert (x, 'y')\n", encoding="utf-8")
-    script = "import sys, pathlib; from tcready.static.source import read; read(pathlib.Path(sys.argv[1]))"
+    script = "import sys, pathlib; from tcready.static.frontend.source import read; read(pathlib.Path(sys.argv[1]))"
     for option in ("error", "always"):
         done = subprocess.run(
             [sys.executable, "-W", option, "-c", script, str(path)],

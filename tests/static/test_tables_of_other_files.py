@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from probing import HEAD
 from reading import read
-from tcready import installed
-from tcready.options import ReadOptions
+from tcready.pipeline import registry
+from tcready.portable.options import ReadOptions
 from tcready.schema.static import Finding
 from tcready.static import driver
 from tcready.static.session import Session
@@ -107,7 +107,7 @@ def test_what_nobody_imports_fills_nothing(tmp_path: Path) -> None:
 
 def test_an_import_that_an_edit_adds_is_seen(tmp_path: Path) -> None:
     written({**FILES["a decorator"], "entry.py": f"from reg import make\n{MAKES}"}, tmp_path)
-    warm = Session(ReadOptions(root=tmp_path), installed.rule_set())
+    warm = Session(ReadOptions(root=tmp_path), registry.rule_set())
     entry = tmp_path / "entry.py"
     without = entry.read_text(encoding="utf-8")
     found = [
@@ -131,7 +131,7 @@ def test_what_is_kept_holds_no_longer_than_the_files(edit: str, tmp_path: Path) 
     files = FILES["a package that imports its files"]
     entry = files["entry.py"].replace("make('peak')", "nn.Sequential(make('peak'), make('late'))")
     written({**files, "entry.py": f"{HEAD}{entry}"}, tmp_path)
-    target, options, rules = "entry.py::get_model", ReadOptions(root=tmp_path), installed.rule_set()
+    target, options, rules = "entry.py::get_model", ReadOptions(root=tmp_path), registry.rule_set()
 
     def found(*, cache: bool) -> list[tuple[str, str, str]]:
         return breaks(driver.read([target], options, rules, cache=cache).result.findings)

@@ -6,7 +6,7 @@ import inspect
 import itertools
 
 import pytest
-from tcready.static.engine.torch_classes import STEMS, derives
+from tcready.static.library.torch_classes import STEMS, derives
 
 
 def test_what_is_said_of_classes_of_torch_holds() -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from tcready.rules import load as rules
-from tcready.static import torch_tables as tables
-from tcready.static import versions
-from tcready.static.engine.calls import OF_RECURRENT_OF_TORCH
-from tcready.static.engine.knowledge import PARTS
-from tcready.static.torch_tables import Argument
+from tcready.static.interp.calls import OF_RECURRENT_OF_TORCH
+from tcready.static.library import torch_tables as tables
+from tcready.static.library import torch_versions
+from tcready.static.library.semantics import PARTS
+from tcready.static.library.torch_tables import Argument
 
 ROOT = Path(__file__).parents[2]
-KNOWN = versions.with_tables()
+KNOWN = torch_versions.with_tables()
 NEWEST = tables.load()
 X = Argument("T")
 

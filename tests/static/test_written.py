@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from reading import read
 from settled import Program, words_of
-from tcready.options import ReadOptions
-from tcready.static.engine.values import UNKNOWN, Const, Mapping, Plain, Sequence, Value, prefer
-from tcready.static.engine.written import worked_out
+from tcready.portable.options import ReadOptions
+from tcready.static.domain.const_eval import worked_out
+from tcready.static.domain.values import UNKNOWN, Const, Mapping, Plain, Sequence, Value, prefer
 
 
 def _row(*items: object, kind: Any = "list", escaping: bool = False) -> Sequence:

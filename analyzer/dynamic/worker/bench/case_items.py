@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.bench.items import TensorArgument, TensorKind, derive_items, for_a_step
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import Method, takes_inputs
-from tcready.dynamic.worker.shape_axes import inputs_of, parameter_names
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.inputs.loading import Method, takes_inputs
+from tcready.dynamic.worker.plan.shape_axes import inputs_of, parameter_names
 from tcready.schema.bench import BenchRequest, Items
 
 

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, loss_for
-from tcready.dynamic.worker.bench.inputs import Feed
-from tcready.dynamic.worker.bench.lanes import (
+from tcready.dynamic.worker.bench import process_memory
+from tcready.dynamic.worker.bench.loops import loop_of
+from tcready.dynamic.worker.bench.measurement_loop import (
     COMPILED_NOTHING,
     FIRST_CALLS,
     Lane,
@@ -23,11 +22,12 @@ from tcready.dynamic.worker.bench.lanes import (
     error_of,
     measured,
 )
-from tcready.dynamic.worker.bench.loops import loop_of
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.request import write_whole
-from tcready.dynamic.worker.torch_internals import compile_time, placement
+from tcready.dynamic.worker.bench.timed_inputs import Feed
+from tcready.dynamic.worker.bench.variants import Running, Unmeasured, loss_for
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.request import write_whole
+from tcready.dynamic.worker.torch_internals import compile_calls, compile_time
 from tcready.schema.bench import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
 
 WARM_CALLS = 10
@@ -55,17 +55,17 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             )
         lanes = [_lane(context, request, running, case) for case in context.cases]
         gc.collect()
-        memory.forget_device_peak(context)
+        process_memory.forget_device_peak(context)
         compile_time.begin()
         first: list[list[float]] = []
-        with memory.ResidentPeak() as resident:
+        with process_memory.ResidentPeak() as resident:
             for lane in lanes:
                 context.journal.write(f"bench: {lane.name}, first calls")
                 first.append(_first(context, lane, missing))
         graphs, breaks = compile_time.graphs(), compile_time.breaks()
-        phases = compile_time.phases("triton" if memory.is_cuda(context) else "cpp")
+        phases = compile_time.phases("triton" if process_memory.is_cuda(context) else "cpp")
         hits, misses = compile_time.cache_counts()
-        device_peak = memory.device_peak(context)
+        device_peak = process_memory.device_peak(context)
         if not running.eager:
             for lane in lanes:
                 lane.add(graphs=graphs, breaks=breaks)
@@ -73,7 +73,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                     lane.out(COMPILED_NOTHING)
         answer = BenchAnswer("cold", measured(lanes))
         keep(answer)
-        memory.forget_device_peak(context)
+        process_memory.forget_device_peak(context)
         seconds = 0.0
         for lane, times in zip(lanes, first, strict=True):
             if lane.found.error:
@@ -88,7 +88,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 cold = replace(cold, phases=phases, cache_hits=hits, cache_misses=misses)
             lane.add(
                 cold=cold,
-                memory=MemoryUse(memory.device_peak(context), device_peak, memory.resident(), resident.bytes),
+                memory=MemoryUse(
+                    process_memory.device_peak(context),
+                    device_peak,
+                    process_memory.resident(),
+                    resident.bytes,
+                ),
             )
             _save(request)
         return replace(answer, measured=measured(lanes))
@@ -100,7 +105,7 @@ def _lane(context: Context, request: BenchRequest, running: Running, case: Case)
     lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)
     loss, loop = None, loop_of(context, request)
     if context.work.options.mode == "train" and loop is None:
-        with placement.stance("force_eager"):
+        with compile_calls.stance("force_eager"):
             loss = loss_for(context, context.build(), case)
     lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate, loop)
     return lane

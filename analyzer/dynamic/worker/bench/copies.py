@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
-from tcready.dynamic.worker.main import die_with_the_launcher
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.core.main import die_with_the_launcher
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 
 POLL = 0.02
 """Seconds between two checks of a copy: waiting for one has no time limit of its own."""

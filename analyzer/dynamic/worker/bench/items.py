@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.schema.bench import Items
-from tcready.schema.words import Mode
+from tcready.schema.enums import Mode
 
 IMAGE_CHANNELS = (1, 3, 4)
 """Grey, RGB, and RGB with a mask or a latent of an autoencoder."""

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, build_arm, call_quietly
-from tcready.dynamic.worker.bench.inputs import Inputs
-from tcready.dynamic.worker.calling import settle
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import one_line
-from tcready.dynamic.worker.loading import as_case, named, placed
-from tcready.dynamic.worker.loss import Loss, loss_of
+from tcready.dynamic.worker.bench.timed_inputs import Inputs
+from tcready.dynamic.worker.bench.variants import Running, Unmeasured, build_arm, call_quietly
+from tcready.dynamic.worker.core.calling import settle
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.journal import one_line
+from tcready.dynamic.worker.inputs.loading import as_case, named, placed
+from tcready.dynamic.worker.inputs.loss import Loss, loss_of
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema.bench import Arm, BenchAnswer, BenchRequest, LoaderShare
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 
 BATCHES = 50
 FIRST = 2

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import Unmeasured
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import named
+from tcready.dynamic.worker.bench.variants import Unmeasured
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.inputs.loading import named
 from tcready.schema.bench import BenchRequest
 
 Loop = Callable[..., Any]

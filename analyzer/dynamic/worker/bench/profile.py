@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.lanes import (
+from tcready.dynamic.worker.bench import process_memory
+from tcready.dynamic.worker.bench.measurement_loop import (
     Lane,
     alive,
     compiler,
@@ -22,8 +22,8 @@ from tcready.dynamic.worker.bench.lanes import (
     warm_up,
 )
 from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
-from tcready.dynamic.worker.calling import autocast, settle
-from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.core.calling import autocast, settle
+from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
 from tcready.dynamic.worker.torch_internals.guards import GuardCosts, guard_costs
 from tcready.schema.bench import BenchAnswer, BenchRequest, Profile
@@ -41,7 +41,7 @@ NO_KERNELS = ("Memcpy", "Memset")
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
     """Profile one arm and case after the other. The answer grows with each."""
     # The profiler shows compiled CPU kernels only if they are compiled with a profiling option.
-    seen = contextlib.nullcontext() if memory.is_cuda(context) else inductor.kernels_in_profiles()
+    seen = contextlib.nullcontext() if process_memory.is_cuda(context) else inductor.kernels_in_profiles()
     with seen, compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
         first_calls(context, lanes, missing)
@@ -70,7 +70,7 @@ def _run_profiler(context: Context, lane: Lane, seconds: float) -> Profile:
     assert lane.arm is not None
     lane.arm.rewind()
     events, span = _events(context, lane)
-    cuda = memory.is_cuda(context)
+    cuda = process_memory.is_cuda(context)
     joules, reason = _energy(context, lane, seconds)
     lane.arm.rewind()
     host, processors = _seconds(context, lane)
@@ -102,7 +102,7 @@ def _run_profiler(context: Context, lane: Lane, seconds: float) -> Profile:
 def _events(context: Context, lane: Lane) -> tuple[Sequence[Any], float]:
     """Return the events of one warm call, and its seconds. The first use of the profiler includes its setup, so it is
     discarded."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if memory.is_cuda(context) else [])]
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if process_memory.is_cuda(context) else [])]
     with profile(activities=activities):
         lane.timed(context, 1)
     lane.timed(context, 1)

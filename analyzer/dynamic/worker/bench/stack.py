@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import torch
-from tcready.dynamic.worker.bench import memory
+from tcready.dynamic.worker.bench import process_memory
 from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
-from tcready.dynamic.worker.calling import SEED_CALL
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import SEED_BUILD
-from tcready.dynamic.worker.parity import flatten
-from tcready.dynamic.worker.torch_internals import inductor, placement
+from tcready.dynamic.worker.core.calling import SEED_CALL
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD
+from tcready.dynamic.worker.measure.output_comparison import flatten
+from tcready.dynamic.worker.torch_internals import compile_calls, inductor
 from tcready.schema.bench import BenchRequest
 
 VARIABLES = (
@@ -55,7 +55,7 @@ def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], 
         found["governor"] = GOVERNOR.read_text().strip()
     with contextlib.suppress(OSError, ValueError):
         found["clock_cpu"] = f"{int(CLOCK.read_text()) // 1000} MHz"
-    if memory.is_cuda(context):
+    if process_memory.is_cuda(context):
         found["cudnn"] = str(torch.backends.cudnn.version())
         found["tf32_matmul"] = str(torch.get_float32_matmul_precision())
         found["tf32_cudnn"] = str(torch.backends.cudnn.allow_tf32)
@@ -67,7 +67,7 @@ def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], 
     elif compiler := inductor.cpp_compiler():
         found["cpp_compiler"] = _version(compiler)
     found["input_shapes"] = _shapes(context)
-    found["isolate_recompiles"] = "yes" if placement.isolates_recompiles() else "no"
+    found["isolate_recompiles"] = "yes" if compile_calls.isolates_recompiles() else "no"
     found["seeds"] = f"build {SEED_BUILD}, call {SEED_CALL}, order {request.seed}"
     found |= {f"inductor.{name}": value for name, value in inductor.changed_settings()}
     found |= {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.parity import DEPTH, seen, written
-from tcready.dynamic.worker.precision import OF_EVERY_MODULE
-from tcready.dynamic.worker.torch_internals.placement import address_of
+from tcready.dynamic.worker.measure.output_comparison import DEPTH, seen, written
+from tcready.dynamic.worker.measure.precision import OF_EVERY_MODULE
+from tcready.dynamic.worker.torch_internals.compile_calls import address_of
 from torch import nn
 
 NAMED = 3

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.lanes import (
+from tcready.dynamic.worker.bench import process_memory
+from tcready.dynamic.worker.bench.measurement_loop import (
     GAVE_UP,
     Lane,
     Missing,
@@ -27,14 +27,14 @@ from tcready.dynamic.worker.bench.lanes import (
     watched,
 )
 from tcready.dynamic.worker.bench.profile import add_profile
-from tcready.dynamic.worker.calling import settle
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.precision import bytes_of
+from tcready.dynamic.worker.core.calling import settle
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.measure.precision import bytes_of
 from tcready.dynamic.worker.torch_internals.recording import recording
-from tcready.events.record import Record
-from tcready.quantities import time_text
+from tcready.portable.events.record import Record
+from tcready.portable.quantities import time_text
 from tcready.schema.bench import BenchAnswer, BenchRequest, MemoryUse
-from tcready.schema.words import EAGER
+from tcready.schema.enums import EAGER
 from torch.utils.benchmark import Timer
 
 BLOCK_SECONDS, NOISY_SECONDS = 0.1, 1.0
@@ -106,7 +106,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 )
             keep(replace(answer, measured=measured(lanes)))
         _drop_eager(lanes)
-        if request.profile and memory.is_cuda(context):
+        if request.profile and process_memory.is_cuda(context):
             for lane in alive(lanes):
                 _measure_or_drop(
                     context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane))
@@ -125,10 +125,10 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
     the call. This is not the memory of the process, because arms in a process may share their weights."""
     assert lane.arm is not None
     lane.arm.rewind()
-    memory.forget_device_peak(context)
-    before = memory.allocated(context)
+    process_memory.forget_device_peak(context)
+    before = process_memory.allocated(context)
     lane.timed(context, 1)
-    taken = (memory.device_peak(context) or before) - before
+    taken = (process_memory.device_peak(context) or before) - before
     return MemoryUse(device_steady=bytes_of(lane.arm.model) + lane.arm.retained_bytes + taken)
 
 

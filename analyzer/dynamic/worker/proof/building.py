@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import seed_generators
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.journal import RunEndedError
-from tcready.dynamic.worker.loading import SEED_BUILD
-from tcready.dynamic.worker.pipeline import TO_A_MODEL
-from tcready.dynamic.worker.proof.behaviour import Behaviour, heard, lines_that_move, state_of
-from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.surroundings import (
+from tcready.dynamic.worker.core.calling import seed_generators
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.generators import Generators
+from tcready.dynamic.worker.core.journal import RunEndedError
+from tcready.dynamic.worker.core.pipeline import TO_A_MODEL
+from tcready.dynamic.worker.core.step import climb
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD
+from tcready.dynamic.worker.proof.effects_of_call import Behaviour, heard, lines_that_move, state_of
+from tcready.dynamic.worker.proof.global_state import (
     environment_read,
     environment_set,
     global_state,
     left_otherwise,
     writes,
 )
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import ENVIRONMENT
-from tcready.dynamic.worker.step import climb
 from tcready.schema.proof import ProofRequest
 from torch import nn
 

@@ -16,13 +16,13 @@ from types import FunctionType, MappingProxyType, MethodType, ModuleType, NoneTy
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import autocast, seed_generators, settle
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.loading import SEED_BUILD, fresh
-from tcready.dynamic.worker.proof.altered import (
+from tcready.dynamic.worker.core.calling import autocast, seed_generators, settle
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import is_user_file
+from tcready.dynamic.worker.core.generators import Generators
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD, fresh
+from tcready.dynamic.worker.proof.alterations import (
     COPIED,
     altered,
     changes_to_arguments,
@@ -30,7 +30,9 @@ from tcready.dynamic.worker.proof.altered import (
     setting,
     weights_of,
 )
-from tcready.dynamic.worker.proof.behaviour import (
+from tcready.dynamic.worker.proof.constructors import build_with
+from tcready.dynamic.worker.proof.copied_values import drained
+from tcready.dynamic.worker.proof.effects_of_call import (
     GRADIENT_SCALE,
     LARGE_GRADIENT_SCALE,
     Behaviour,
@@ -38,11 +40,9 @@ from tcready.dynamic.worker.proof.behaviour import (
     reduce_to_outputs,
     reduce_to_types,
 )
-from tcready.dynamic.worker.proof.caught import Caught, caught_around
-from tcready.dynamic.worker.proof.constructors import build_with
-from tcready.dynamic.worker.proof.kept import drained
-from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.surroundings import environment_set
+from tcready.dynamic.worker.proof.exception_handlers import Caught, caught_around
+from tcready.dynamic.worker.proof.global_state import environment_set
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import (
     AFTER_INFERENCE,
     AFTER_OTHER_MODE,
@@ -94,9 +94,9 @@ from tcready.dynamic.worker.proof.variations import (
 )
 from tcready.dynamic.worker.proof.widening import Widening
 from tcready.dynamic.worker.torch_internals import pytree
-from tcready.events.whose import below_site
+from tcready.portable.events.ownership import below_site
+from tcready.schema.enums import Mode
 from tcready.schema.proof import FunctionPlace, ProofRequest
-from tcready.schema.words import Mode
 from torch import nn
 
 RECORDED = 2

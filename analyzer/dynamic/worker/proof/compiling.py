@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.proof.behaviour import Behaviour, restless, state_of
+from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.proof.calls import Key, called
-from tcready.dynamic.worker.proof.models import Models
+from tcready.dynamic.worker.proof.effects_of_call import Behaviour, restless, state_of
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema.words import Mode
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
+from tcready.schema.enums import Mode
 from torch import nn
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.loading import SEED_BUILD
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD
 from tcready.dynamic.worker.proof.variations import VaryOne, built_with
-from tcready.schema.words import Mode
+from tcready.schema.enums import Mode
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.proof.calls import calls_of_model
-from tcready.dynamic.worker.proof.models import Models
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import ON_META
-from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
+from tcready.dynamic.worker.torch_internals import dispatch, operator_registry, pytree
 from tcready.schema.proof import ProofRequest, Variant
 
 REGISTERING = ("register_fake", "impl_abstract", '"Meta"', "'Meta'")
@@ -40,13 +40,15 @@ def disagreement(
 
     def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         with dispatch.unseen():
-            predicted = operators.fake_result(operator, args, kwargs)
+            predicted = operator_registry.fake_result(operator, args, kwargs)
             given = _vary_sizes(args, kwargs) if predicted is not None else []
         result = run()
         if predicted is not None and not found:
-            name = operators.operator_name(operator)
+            name = operator_registry.operator_name(operator)
             found.extend(_result_differences(name, predicted[0], result))
-            if not operators.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
+            if not operator_registry.declares_aliases(operator) and _in_memory(result) & _in_memory(
+                (args, kwargs)
+            ):
                 found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
             if not found and any(name in text for _, text in sources):
                 found.extend(_disagreement_for(operator, given))
@@ -111,10 +113,10 @@ def _disagreement_for(operator: Any, given: list[tuple[tuple[Any, ...], dict[str
     them."""
     for args, kwargs in given:
         with dispatch.unseen(), torch.no_grad(), contextlib.suppress(Exception):
-            predicted = operators.fake_result(operator, args, kwargs)
+            predicted = operator_registry.fake_result(operator, args, kwargs)
             result = operator(*args, **kwargs)
             if predicted is not None and (
-                found := _result_differences(operators.operator_name(operator), predicted[0], result)
+                found := _result_differences(operator_registry.operator_name(operator), predicted[0], result)
             ):
                 return [f"{found[0]}, in a call with other sizes or numbers"]
     return []

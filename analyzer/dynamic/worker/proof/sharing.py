@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import torch
-from tcready.dynamic.worker.proof.kept import inside
+from tcready.dynamic.worker.proof.copied_values import inside
 from torch import nn
 
 Pair = tuple[str, str]

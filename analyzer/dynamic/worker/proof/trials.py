@@ -15,25 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import settle
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.pipeline import TO_GRAPHS
-from tcready.dynamic.worker.precision import NotWideError
+from tcready.dynamic.worker.core.calling import settle
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.pipeline import TO_GRAPHS
+from tcready.dynamic.worker.core.step import climb
+from tcready.dynamic.worker.measure.precision import NotWideError
 from tcready.dynamic.worker.proof import fake_kernels
-from tcready.dynamic.worker.proof.behaviour import (
-    Behaviour,
-    another_message,
-    compiled_difference,
-    difference,
-    ends_otherwise,
-    left_by_exception,
-    noticed,
-    restless,
-    same_digits,
-    spoken_otherwise,
-)
+from tcready.dynamic.worker.proof.branch_coverage import BranchCoverage
 from tcready.dynamic.worker.proof.building import begin, start, weights_built
-from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import (
     MODES,
     Key,
@@ -47,12 +36,23 @@ from tcready.dynamic.worker.proof.calls import (
     shortest,
     sizes_beside_integers,
 )
-from tcready.dynamic.worker.proof.caught import Caught
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.constructors import fitting_builds
-from tcready.dynamic.worker.proof.later_calls import Later, Study, compare_training
-from tcready.dynamic.worker.proof.models import Models
-from tcready.dynamic.worker.proof.overlay import Overlay
+from tcready.dynamic.worker.proof.effects_of_call import (
+    Behaviour,
+    another_message,
+    compiled_difference,
+    difference,
+    ends_otherwise,
+    left_by_exception,
+    noticed,
+    restless,
+    same_digits,
+    spoken_otherwise,
+)
+from tcready.dynamic.worker.proof.exception_handlers import Caught
+from tcready.dynamic.worker.proof.global_state import environment_read, global_state, left_otherwise
+from tcready.dynamic.worker.proof.repeated_calls import Later, Study, compare_training
 from tcready.dynamic.worker.proof.rounding import (
     Rounding,
     UnsettledError,
@@ -63,9 +63,9 @@ from tcready.dynamic.worker.proof.rounding import (
     rounding,
     with_dtypes_of,
 )
+from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.sharing import Pair, always, described
-from tcready.dynamic.worker.proof.sides import BranchCoverage
-from tcready.dynamic.worker.proof.surroundings import environment_read, global_state, left_otherwise
+from tcready.dynamic.worker.proof.source_overlay import Overlay
 from tcready.dynamic.worker.proof.variations import (
     BUILT,
     BY_CHANCE,
@@ -99,11 +99,12 @@ from tcready.dynamic.worker.proof.variations import (
     set_to,
     size_variations,
 )
+from tcready.dynamic.worker.proof.warmed_models import CalledBefore
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
-from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.schema.enums import Mode
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -113,7 +114,6 @@ from tcready.schema.proof import (
     Trial,
     Variant,
 )
-from tcready.schema.words import Mode
 
 REPEATS = 4
 PAUSE = 0.1

@@ -13,21 +13,21 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.agreement import UNSTEADY_WORDS, Calls, Prepare, judge, rounding_words
-from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import compile_error, settle
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import tensors_in
-from tcready.dynamic.worker.precision import Called, called, called_eagerly
-from tcready.dynamic.worker.step import Step
-from tcready.dynamic.worker.toolchain import cache_folder, compiler_cache, missing_toolchain
+from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.calling import compile_error, settle
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import is_user_file
+from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted
+from tcready.dynamic.worker.core.step import Step
+from tcready.dynamic.worker.core.toolchain import cache_folder, compiler_cache, missing_toolchain
+from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Calls, Prepare, judge, rounding_words
+from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.output_comparison import tensors_in
+from tcready.dynamic.worker.measure.precision import Called, called, called_eagerly
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.events import narrate
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
+from tcready.portable.events import to_schema
 from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 
 COMPILED_CALLS = 3
@@ -184,7 +184,7 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
     """Return distinct reasons with the user's line, in order."""
     found: Counter[CudaGraphSkip] = Counter()
     for text in texts:
-        stack = [frame for frame in narrate.parse_stack(text) if is_user_file(frame[0])]
+        stack = [frame for frame in to_schema.parse_stack(text) if is_user_file(frame[0])]
         reason = text.split("\n")[0].split(". Found from")[0].strip()
         path, line = (context.names.path(stack[-1][0]), stack[-1][1]) if stack else (None, None)
         found[CudaGraphSkip(reason, 1, path, line)] += 1

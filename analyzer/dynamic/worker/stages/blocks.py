@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcready.dynamic.worker import distributed
-from tcready.dynamic.worker.agreement import case_calls, judge
-from tcready.dynamic.worker.calling import CALLS, call
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage
-from tcready.dynamic.worker.effects import outcome_of_call
-from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.journal import counted, one_line
-from tcready.dynamic.worker.ops import CountingBackend, Counts
-from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.core import distributed
+from tcready.dynamic.worker.core.calling import CALLS, call
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.frames import is_user_file
+from tcready.dynamic.worker.core.journal import counted, one_line
+from tcready.dynamic.worker.core.step import Step
+from tcready.dynamic.worker.measure.agreement import case_calls, judge
+from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.coverage import coverage
+from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts
+from tcready.dynamic.worker.measure.effects import outcome_of_call
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import recording
-from tcready.events import narrate
-from tcready.events.record import Record
-from tcready.schema.frame import Frame
+from tcready.portable.events import to_schema
+from tcready.portable.events.record import Record
+from tcready.schema.capture_failures import is_fsdp_hook
+from tcready.schema.code_line import Frame
 from tcready.schema.parallel import BlocksRun
-from tcready.schema.troubles import is_fsdp_hook
 from torch import nn
 
 
@@ -61,12 +61,12 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
             first = outcome_of_call(context, model, model, case, recording(record), *counting)
         else:
             call(context, model, case, recording(record), *counting)
-        for site in narrate.break_sites(record, context.names, case.name):
+        for site in to_schema.break_sites(record, context.names, case.name):
             if not is_fsdp_hook(site):
                 breaks[Frame(site.path, site.line, site.symbol)] = None
-        for each in narrate.recompiles(record, context.names, case.name, name == CALLS[-1]):
+        for each in to_schema.recompiles(record, context.names, case.name, name == CALLS[-1]):
             again[Frame(each.path, each.line, each.symbol)] = None
-    graphs = narrate.graphs(calls[CALLS[0]], context.names, context.work.options.mode, case.name, {})
+    graphs = to_schema.graphs(calls[CALLS[0]], context.names, context.work.options.mode, case.name, {})
     counts = Counts()
     counts.add(backend.counts)
     share = coverage(counts, context.work.options.device)

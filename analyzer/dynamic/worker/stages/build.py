@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
-from tcready.dynamic.worker import by_name, distributed, memory, synthesis
-from tcready.dynamic.worker.case import Case, NotBuiltError, RunError
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.environment import environment, missing_device
-from tcready.dynamic.worker.journal import NO_VALUES, StageFailedError, one_line
-from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
-from tcready.dynamic.worker.model_store import ModelStore
-from tcready.dynamic.worker.originals import find_replaced
-from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.stand_ins import on_meta
-from tcready.dynamic.worker.step import Step, failing
+from tcready.dynamic.worker.core import distributed, memory
+from tcready.dynamic.worker.core.case import Case, NotBuiltError, RunError
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.environment import environment, missing_device
+from tcready.dynamic.worker.core.journal import NO_VALUES, StageFailedError, one_line
+from tcready.dynamic.worker.core.model_store import ModelStore
+from tcready.dynamic.worker.core.monkeypatches import find_replaced
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.core.step import Step, failing
+from tcready.dynamic.worker.inputs import library_models, synthesis
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
+from tcready.dynamic.worker.inputs.stand_ins import on_meta
+from tcready.schema.enums import Mode
 from tcready.schema.observation import SYNTHESISED
-from tcready.schema.words import Mode
 
 _Given = TypeVar("_Given")
 
@@ -82,9 +83,9 @@ def _built(context: Context) -> None:
         def build_anew() -> Any:
             return build_as(work.options.mode, SEED_BUILD)
 
-        named = by_name.inputs_of(build_anew(), work) if made_up and work.options.model else None
+        named = library_models.inputs_of(build_anew(), work) if made_up and work.options.model else None
         if named is not None:
-            label, give = f"{named.label}, of {by_name.command(work.options)}", named.give
+            label, give = f"{named.label}, of {library_models.command(work.options)}", named.give
             journal.add(convention=label, inputs_from="library")
 
             def draw(seed: int) -> tuple[Case, ...]:
@@ -125,7 +126,7 @@ def _built(context: Context) -> None:
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
         unnamed = work.options.model and named is None  # else the description of the inputs ends in the name
-        built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
+        built_from = f"; built from {library_models.command(work.options)}" if unnamed else ""
         how = "; ".join(["", *_how_built(store)])
         journal.end("pass", _size(model) + built_from + device + how)
     if patched := find_replaced(context.originals):
@@ -147,12 +148,12 @@ def _announce_size(context: Context) -> str:
     work = context.work
     if on_meta(work.options.device):
         return ""
-    size = by_name.size_to_be(context.value, work)
+    size = library_models.size_to_be(context.value, work)
     if size is None:
         return ""
     if not memory.fits(size, work):
-        raise RunError(memory.too_large(size, work, by_name.layers_that_fit(work)))
-    if size.bytes < by_name.LARGE:
+        raise RunError(memory.too_large(size, work, library_models.layers_that_fit(work)))
+    if size.bytes < library_models.LARGE:
         return f"build, {size}"
     context.journal.warn(f"{work.options.model} has {size}: --tiny builds a small one of the same code")
     return f"build, {size} (--tiny builds a small one)"

@@ -7,30 +7,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, other_values
-from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, time_again
-from tcready.dynamic.worker.case import Case, NoValuesError, RunError
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.coverage import coverage, weight_by_case, with_cost
-from tcready.dynamic.worker.effects import ObservedCall
-from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.gradients import Trained, watched_step
-from tcready.dynamic.worker.journal import counted, one_line
-from tcready.dynamic.worker.loss import Loss
-from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.outcome import sharing
-from tcready.dynamic.worker.owners import compiled_again, find_owners
-from tcready.dynamic.worker.random_calls import compare_compiled, eager_outputs, may_vary
-from tcready.dynamic.worker.stand_ins import speaks_of_meta
-from tcready.dynamic.worker.step import Step, failing
+from tcready.dynamic.worker.core import compiled_calls, distributed
+from tcready.dynamic.worker.core.calling import CALLS, call, compile_error, error_place, time_again
+from tcready.dynamic.worker.core.case import Case, NoValuesError, RunError
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.cost_attribution import compiled_again, find_owners
+from tcready.dynamic.worker.core.generators import Generators
+from tcready.dynamic.worker.core.journal import counted, one_line
+from tcready.dynamic.worker.core.step import Step, failing
+from tcready.dynamic.worker.custom_ops import operator_calls
+from tcready.dynamic.worker.inputs.loss import Loss
+from tcready.dynamic.worker.inputs.stand_ins import speaks_of_meta
+from tcready.dynamic.worker.measure import other_values
+from tcready.dynamic.worker.measure.call_outcome import sharing
+from tcready.dynamic.worker.measure.coverage import coverage, weight_by_case, with_cost
+from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.measure.effects import ObservedCall
+from tcready.dynamic.worker.measure.gradients import Trained, watched_step
+from tcready.dynamic.worker.measure.random_calls import compare_compiled, eager_outputs, may_vary
 from tcready.dynamic.worker.torch_internals import dynamo, tracing
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import recording
-from tcready.events import narrate
-from tcready.events.narrate import line_sets
-from tcready.events.record import Record
+from tcready.portable.events import to_schema
+from tcready.portable.events.record import Record
+from tcready.portable.events.to_schema import line_sets
+from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.run import Explain
-from tcready.schema.troubles import CaptureFailures
 
 NOTE = "capture under torch._dynamo.explain"
 
@@ -93,7 +95,9 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
         for name in CALLS:
             record = cold if name == CALLS[0] else Record()
             counting = (
-                [backend.count(), custom_ops.watching(context.custom_ops, case)] if name == CALLS[-1] else []
+                [backend.count(), operator_calls.watching(context.custom_ops, case)]
+                if name == CALLS[-1]
+                else []
             )
             # From the cold call on: a graph is replaced when it is made.
             watchers = [backend.adopting(), *counting]
@@ -130,7 +134,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     _change_values(context, compiled, case, backend)
     if context.measures and context.stand_ins is None:
         time_again(context, compiled, case, backend)
-    graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
+    graphs = to_schema.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
     journal.add(
         break_sites=with_cost(journal.observation.break_sites, case.name, backend.counts),
         graphs=(*journal.observation.graphs, *graphs),
@@ -209,7 +213,7 @@ def _raise(context: Context, case: Case, error: Exception, name: str, cold: Reco
     if stand_ins is None or (not speaks_of_meta(error) and (eager is None or eager.state == "pass")):
         raise RunError(why) from error
     journal = context.journal
-    graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, {})
+    graphs = to_schema.graphs(cold, context.names, context.work.options.mode, case.name, {})
     journal.add(graphs=(*journal.observation.graphs, *graphs))
     place = error_place(error)
     raise NoValuesError(f"{why}; {stand_ins.unknown_from(place[:2] if place else None)}") from error

@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import custom_ops
-from tcready.dynamic.worker.case import Case, RunError
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.effects import ObservedCall, outcome_of_call
-from tcready.dynamic.worker.generators import Generators
-from tcready.dynamic.worker.gradients import watched_step
-from tcready.dynamic.worker.intents import find_intents
-from tcready.dynamic.worker.journal import one_line, user_place
-from tcready.dynamic.worker.lines import executed_lines
-from tcready.dynamic.worker.memory import measured_call
-from tcready.dynamic.worker.ops import Counts, counted_eager, module_tree
-from tcready.dynamic.worker.outcome import sharing
-from tcready.dynamic.worker.stand_ins import StandIns, speaks_of_meta
-from tcready.dynamic.worker.step import Step, failing
-from tcready.events.narrate import line_sets
+from tcready.dynamic.worker.core.case import Case, RunError
+from tcready.dynamic.worker.core.compile_markers import find_intents
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.generators import Generators
+from tcready.dynamic.worker.core.journal import one_line, user_place
+from tcready.dynamic.worker.core.lines import executed_lines
+from tcready.dynamic.worker.core.memory import measured_call
+from tcready.dynamic.worker.core.step import Step, failing
+from tcready.dynamic.worker.custom_ops import operator_calls
+from tcready.dynamic.worker.inputs.stand_ins import StandIns, speaks_of_meta
+from tcready.dynamic.worker.measure.call_outcome import sharing
+from tcready.dynamic.worker.measure.dispatch_counts import Counts, counted_eager, module_tree
+from tcready.dynamic.worker.measure.effects import ObservedCall, outcome_of_call
+from tcready.dynamic.worker.measure.gradients import watched_step
+from tcready.portable.events.to_schema import line_sets
 
 
 def run(context: Context) -> None:
@@ -69,7 +69,7 @@ def run(context: Context) -> None:
             context.journal.end("fail", unknown, "no_values")
         else:
             context.journal.end("pass")
-    custom_ops.record_custom_ops(context)
+    operator_calls.record_custom_ops(context)
 
 
 def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:
@@ -97,7 +97,7 @@ def _count_operations(
     watchers = [
         _watching(context, lines),
         counted_eager(model, own),
-        custom_ops.watching(context.custom_ops, case),
+        operator_calls.watching(context.custom_ops, case),
     ]
     with measured_call(context):
         output = watched_step(context, model, function, case, watchers, context.eager_steps)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tcready.dynamic.worker import distributed
-from tcready.dynamic.worker.calling import call, compile_error
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.step import Step, failing
+from tcready.dynamic.worker.core import distributed
+from tcready.dynamic.worker.core.calling import call, compile_error
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 
 
 def run(context: Context) -> None:

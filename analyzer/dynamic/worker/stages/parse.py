@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.step import Step
-from tcready.schema.paths import source_folders
-from tcready.target import Target
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.journal import StageFailedError, one_line
+from tcready.dynamic.worker.core.request import Work
+from tcready.dynamic.worker.core.step import Step
+from tcready.portable.target import Target
+from tcready.schema.display_paths import source_folders
 
 
 def target_path(work: Work) -> str | None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import call, settle
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import BUDGET_SPENT, one_line
-from tcready.dynamic.worker.shape_advice import (
+from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.calling import call, settle
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.journal import BUDGET_SPENT, one_line
+from tcready.dynamic.worker.core.step import Step
+from tcready.dynamic.worker.plan.shape_advice import (
     advise,
     changed,
     every_size,
@@ -26,7 +27,7 @@ from tcready.dynamic.worker.shape_advice import (
     settles_never,
     spec_code,
 )
-from tcready.dynamic.worker.shape_axes import (
+from tcready.dynamic.worker.plan.shape_axes import (
     Candidate,
     Places,
     candidates,
@@ -34,10 +35,10 @@ from tcready.dynamic.worker.shape_axes import (
     parameter_names,
     resize_inputs,
 )
-from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
-from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.plan.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.placement import compile_callable, takes_dynamic_shapes
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable, takes_dynamic_shapes
+from tcready.schema.enums import StageReason
 from tcready.schema.run import (
     CASES,
     InputDimension,
@@ -47,7 +48,6 @@ from tcready.schema.run import (
     ShapeStudy,
     ShapeTrial,
 )
-from tcready.schema.words import StageReason
 
 DEFAULT = Setting("default")
 SETTINGS = (

@@ -13,12 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.agreement import EQUAL, UNSTEADY_WORDS, Calls, Prepare, differs, judge
-from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import call
-from tcready.dynamic.worker.case import Case
-from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.gradients import (
+from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.calling import call
+from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
+from tcready.dynamic.worker.core.step import Step
+from tcready.dynamic.worker.inputs.loss import Loss
+from tcready.dynamic.worker.measure.agreement import EQUAL, UNSTEADY_WORDS, Calls, Prepare, differs, judge
+from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.gradients import (
     PHASES,
     Trained,
     TrainingLog,
@@ -30,18 +34,14 @@ from tcready.dynamic.worker.gradients import (
     train,
     wanted_parameters,
 )
-from tcready.dynamic.worker.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
-from tcready.dynamic.worker.loss import Loss
-from tcready.dynamic.worker.outcome import Outcome
-from tcready.dynamic.worker.parity import by_tolerance, compare
-from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.measure.output_comparison import by_tolerance, compare
 from tcready.dynamic.worker.torch_internals import dispatch, dynamo
-from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import recording
-from tcready.events import narrate
-from tcready.events.record import Record
+from tcready.portable.events import to_schema
+from tcready.portable.events.record import Record
+from tcready.schema.enums import StageName, TrainingPhase
 from tcready.schema.run import BreakSite, Coverage, Graph, Recompile
-from tcready.schema.words import StageName, TrainingPhase
 from torch import nn
 
 LEARNING_RATE = 1e-3
@@ -175,8 +175,10 @@ def _graphs(context: Context, log: TrainingLog) -> None:
                 log.set("backward", "not_run", "the forward graphs failed")
             return
         graphs += _named_graphs(context, backend, record, case)
-        met = narrate.break_sites(record, context.names, case.name)
-        sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
+        met = to_schema.break_sites(record, context.names, case.name)
+        sites = to_schema.union_sites(
+            sites, tuple(site for site in met if (site.path, site.line) not in known)
+        )
         if actual.random and compare(expected.output, actual.output).difference:
             notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
         elif wrong_as_captured:
@@ -304,8 +306,8 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
         record = Record()
         with recording(record):
             compiled()
-        sites = narrate.union_sites(sites, narrate.break_sites(record, context.names, None))
-        recompiles = narrate.recompiles(record, context.names, None, number == OPTIMIZER_STEPS - 1)
+        sites = to_schema.union_sites(sites, to_schema.break_sites(record, context.names, None))
+        recompiles = to_schema.recompiles(record, context.names, None, number == OPTIMIZER_STEPS - 1)
         again += recompiles
         if number == 0:
             graphs, ops = sum(frame.ops > 0 for frame in record.compiled), sum(f.ops for f in record.compiled)
@@ -316,7 +318,7 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     is_close = not by_tolerance(expected, actual)
     agreement = EQUAL if is_close else judge(context, expected, actual, Calls(run, cases=(case,)))
     log.add(
-        optimizer_sites=_name_own_sites(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again))
+        optimizer_sites=_name_own_sites(sites), optimizer_recompiles=to_schema.join_recompiles(tuple(again))
     )
     detail = (
         f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
@@ -383,7 +385,7 @@ def _whole_step(context: Context, log: TrainingLog) -> None:
         log.end("step", "fail", f"the compiled step raised {one_line(error, context.work.root)}")
         return
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
-    found = narrate.break_sites(record, context.names, case.name)
+    found = to_schema.break_sites(record, context.names, case.name)
     sites = _name_own_sites([site for site in found if (site.path, site.line) not in known])
     graphs = sum(frame.ops > 0 for frame in record.compiled)
     log.add(step_sites=sites)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch._dynamo
 from tcready.dynamic.worker.torch_internals.inductor import METRICS
-from tcready.events import times
+from tcready.portable.events import compile_times
 from torch._dynamo import utils as dynamo_utils
 
 
@@ -21,7 +21,7 @@ def phases(kernels: str) -> tuple[tuple[str, float], ...]:
 
     Empty for a torch that does not count them.
     """
-    return times.phases(map(vars, dynamo_utils.get_compilation_metrics()), kernels)
+    return compile_times.phases(map(vars, dynamo_utils.get_compilation_metrics()), kernels)
 
 
 def graphs() -> int:

@@ -18,7 +18,7 @@ import torch
 import torch._dynamo
 import torch._dynamo.exc
 import torch._guards
-from tcready.dynamic.worker.torch_internals import differences, logs
+from tcready.dynamic.worker.torch_internals import logs, version_differences
 from tcready.schema.proof import setting_of
 from torch._dynamo import utils as dynamo_utils
 
@@ -44,7 +44,7 @@ def reset() -> None:
 def forget_sizes() -> None:
     """Make Dynamo forget sizes of earlier calls: otherwise these would make a size dynamic, whichever code was compiled
     then."""
-    if differences.has("sizes_seen"):
+    if version_differences.has("sizes_seen"):
         from torch._dynamo import pgo
 
         pgo.reset_code_state()
@@ -142,7 +142,7 @@ def flags() -> dict[str, Any]:
         "suppress_errors",
         "specialize_float",
     )
-    return differences.those_of(torch._dynamo.config, names)
+    return version_differences.those_of(torch._dynamo.config, names)
 
 
 SPEAKS = "reorderable_logging_functions"

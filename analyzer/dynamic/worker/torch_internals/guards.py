@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.torch_internals import differences
+from tcready.dynamic.worker.torch_internals import version_differences
 
 RELATIONAL = frozenset(
     {"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"}
@@ -48,7 +48,7 @@ class GuardCosts:
 def guard_costs(code: CodeType, values: Mapping[str, Any]) -> GuardCosts | None:
     """Count and time the guards of the first cache entry of `code` that holds for the locals `values`; None if there is
     none, or this torch does not show them. It has to be called in the modes (such as no_grad) of a compiled call."""
-    if not differences.has("cache_entries"):
+    if not version_differences.has("cache_entries"):
         return None
     with contextlib.suppress(Exception):  # private names may change: a bench does not fail because of them
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code)
@@ -130,7 +130,7 @@ def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
     The entries' guards are checked once more, after the conversion: it runs nothing of the frame, so the locals are those
     of the check. The reason of one guard has the format of Dynamo, with the source line that it guards after a `#`.
     """
-    if not differences.has("cache_entries"):
+    if not version_differences.has("cache_entries"):
         return reasons
     # Nothing here may end the user's run: if private names changed, Dynamo's own reasons are used.
     with contextlib.suppress(Exception):

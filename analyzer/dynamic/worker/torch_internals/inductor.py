@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
-from tcready.dynamic.worker.torch_internals import differences, logs
+from tcready.dynamic.worker.torch_internals import logs, version_differences
 from tcready.dynamic.worker.torch_internals.logs import listening
 from torch._dynamo import utils as dynamo_utils
 
@@ -189,7 +189,7 @@ def changed_settings() -> tuple[tuple[str, str], ...]:
     them."""
     from torch._inductor import config
 
-    if not differences.has("setting_is_default"):
+    if not version_differences.has("setting_is_default"):
         return ()
     names = sorted(config.get_config_copy())
     return tuple((name, repr(getattr(config, name))) for name in names if not config._is_default(name))

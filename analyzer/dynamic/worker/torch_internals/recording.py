@@ -12,11 +12,11 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tcready.dynamic.worker.torch_internals import differences, logs
+from tcready.dynamic.worker.torch_internals import logs, version_differences
 from tcready.dynamic.worker.torch_internals.guards import every_guard_of
 from tcready.dynamic.worker.torch_internals.logs import listening
-from tcready.events import times
-from tcready.events.record import (
+from tcready.portable.events import compile_times
+from tcready.portable.events.record import (
     SKIP_REST,
     BreakEvent,
     CompiledFrame,
@@ -149,12 +149,12 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
         stack.enter_context(listening(logs.structured(), structured, quiet=False))
         stack.enter_context(listening(graph_breaks, logging.NullHandler(), quiet=True))
         stack.enter_context(listening(trace_source, _TracedLines(record.traced), quiet=True))
-        if differences.has("collapsed_frames"):
+        if version_differences.has("collapsed_frames"):
             stack.callback(
                 setattr, symbolic_convert, "collapse_resume_frames", symbolic_convert.collapse_resume_frames
             )
             symbolic_convert.collapse_resume_frames = _without_resumed
-        if differences.has("line_table"):
+        if version_differences.has("line_table"):
             writer = bytecode_transformation.linetable_311_writer
             stack.callback(setattr, bytecode_transformation, "linetable_311_writer", writer)
             bytecode_transformation.linetable_311_writer = functools.partial(_line_table, writer)
@@ -199,12 +199,12 @@ def _without_resumed(stack: Iterable[traceback.FrameSummary]) -> traceback.Stack
 
 
 def _compiled(row: Any, place: Place) -> CompiledFrame:
-    seconds = round(times.seconds(vars(row), times.ENTIRE), 6) or None
+    seconds = round(compile_times.seconds(vars(row), compile_times.ENTIRE), 6) or None
     return CompiledFrame(str(row.compile_id), place, row.graph_op_count or 0, row.guard_count, seconds)
 
 
 def _skip(place: Place, result: Any, row: Any, logged: bool) -> SkipEvent:
-    known = result.skip_reason if differences.has("skip_reason") else None
+    known = result.skip_reason if version_differences.has("skip_reason") else None
     failure = None
     if row is not None:
         line = row.fail_user_frame_lineno if row.fail_type is not None else None
@@ -214,7 +214,7 @@ def _skip(place: Place, result: Any, row: Any, logged: bool) -> SkipEvent:
 
 def break_id(gb_type: str) -> str | None:
     """Return the id ("GB0170") of a kind of graph break, from the registry that ships with torch."""
-    if not differences.has("break_ids"):
+    if not version_differences.has("break_ids"):
         return None
     try:
         ids = exc._load_gb_type_to_gb_id_map()

@@ -1,0 +1,340 @@
+"""Options of commands, made from the fields that declare them, and their values."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from tcready import api
+from tcready.config import pyproject
+from tcready.config.resolution import VALUES, Settings, from_python, resolve, share_of, takes
+from tcready.portable.options import (
+    Completes,
+    Declared,
+    Kind,
+    ReadOptions,
+    ReportOptions,
+    RunOptions,
+    WorkOptions,
+    ask,
+    declared,
+)
+from tcready.schema.enums import TcreadyError
+from tcready.schema.value_class import dataclass
+from tcready.source.files import refuse
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+
+
+def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip() for value in values for code in _split(value) if code.strip())
+
+
+def _split(value: str) -> list[str]:
+    """Split at commas that are not inside braces."""
+    return re.split(r",(?![^{}]*\})", value)
+
+
+def _per_file(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Parse globs and their codes from `GLOB:CODE,CODE`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        glob = ""
+        for piece in filter(None, map(str.strip, _split(value))):
+            before, colon, code = piece.rpartition(":")
+            glob = before if colon else glob
+            if not glob or not code:
+                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR5"
+                raise click.BadParameter(why, context, parameter)
+            found[glob] = (*found.get(glob, ()), code)
+    return found
+
+
+def _finite(_context: click.Context, parameter: click.Parameter, number: float | None) -> float | None:
+    if number is not None and not math.isfinite(number):
+        raise TcreadyError(f"{parameter.opts[0]} {number}: name a finite number")
+    return number
+
+
+def complete_codes(
+    _context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete a rule code, or the last code of a list."""
+    from click.shell_completion import CompletionItem
+
+    head, comma, last = incomplete.rpartition(",") if parameter.name != "code" else ("", "", incomplete)
+    return [
+        CompletionItem(f"{head}{comma}{rule.code}", help=rule.summary)
+        for rule in api.load_rules()
+        if rule.code.startswith(last.upper())
+    ]
+
+
+def complete_files(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete files: the shell does it."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Reject a file that cannot be written, before anything runs."""
+    if value is None:
+        return None
+    if value == "-" and "--output" not in parameter.opts:
+        raise click.BadParameter("- is stdout, which the report uses: name a file", param=parameter)
+    path = Path(value)
+    if path.is_dir():
+        raise click.BadParameter(f"{value} is a folder: name a file", param=parameter)
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {path.parent} does not exist: create it first", param=parameter)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise click.BadParameter(f"the folder {path.parent} cannot be written to", param=parameter)
+    refuse(value, parameter.opts[-1])
+    return value
+
+
+def _share(_context: click.Context, parameter: click.Parameter, given: object) -> float | None:
+    share = share_of(given)
+    if given is not None and share is None:
+        raise TcreadyError(
+            f"{parameter.opts[0]} {given}: expected a share above 0 and below 1, such as 2% or 0.02"
+        )
+    return share
+
+
+_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {
+    "list": _codes,
+    "globs": _per_file,
+    "number": _finite,
+    "share": _share,
+}
+
+
+_COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": complete_codes, "files": complete_files}
+
+
+_TYPES: Mapping[Kind, Any] = {
+    "number": click.FloatRange(min=0, min_open=True),
+    "count": click.IntRange(min=1),
+    "globs": click.UNPROCESSED,
+    "share": click.UNPROCESSED,
+}
+
+
+@dataclass(frozen=True)
+class CommandOptions:
+    """Options of `tcready check` in addition to those of `tcready.portable.options`: what to run, and how to report."""
+
+    run: bool | None = field(
+        default=None,
+        metadata=ask(
+            "flag",
+            "Run the targets, or only read them. By default, `check` runs a single file that provides its own inputs.",
+        ),
+    )
+    observations: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "files",
+            "Result of the standalone worker (`tcready worker`) from another machine, used instead of a run.",
+            name="observation",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    against_version: tuple[int, int] | None = field(
+        default=None,
+        metadata=ask(
+            "version",
+            "Compare with the predictions for this version of torch. Lists findings that appear or "
+            "disappear. Requires --no-run.",
+            metavar="X.Y",
+        ),
+    )
+    output_format: str = field(
+        default="text",
+        metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True),
+    )
+    output: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write the report to this file instead of stdout.",
+            short="-o",
+            metavar="FILE",
+            completes="files",
+            writes=True,
+        ),
+    )
+    html: str | None = field(
+        default=None,
+        metadata=ask(
+            "text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True
+        ),
+    )
+    editor: str = field(
+        default="none",
+        metadata=ask(
+            "text",
+            "Link the lines of the page to an editor: vscode, pycharm, or a URL with {path}, {line} and "
+            "{column}. The page then contains the path of this folder.",
+            metavar="NAME",
+        ),
+    )
+    """An editor, an address, or `none`: the page then has no absolute paths."""
+    exit_zero: bool = field(
+        default=False, metadata=ask("flag", "Exit 0 even if there are findings (2 stays 2).", paired=False)
+    )
+    statistics: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Show the number of findings by rule, and of unresolved constructs, instead of the findings.",
+            paired=False,
+        ),
+    )
+    verbose: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Print in full: why each finding hurts, what to write instead, and all results of each run.",
+            short="-v",
+            paired=False,
+        ),
+    )
+    quiet: bool = field(
+        default=False, metadata=ask("flag", "Print only errors to stderr.", short="-q", paired=False)
+    )
+
+
+CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
+"""The dataclasses that declare the options of `tcready check`, in the order of its help."""
+
+
+_PURPOSES = {
+    "Reading the source": (ReadOptions, WorkOptions),
+    "Running the model": (RunOptions,),
+    "Reporting": (CommandOptions,),
+    "Guarding a project": (ReportOptions,),
+}
+_ELSEWHERE = {
+    "Running the model": "mode run observations verify_fixes",
+    "Reporting": "select ignore per_file_ignores",
+    "Guarding a project": "exit_zero",
+}
+"""Fields that belong to another section of the help than their dataclass."""
+
+
+def _purposes() -> dict[str, str]:
+    """Return the section of the help for each field."""
+    found = {each.field: heading for heading, values in _PURPOSES.items() for each in declared(*values)}
+    return found | {name: heading for heading, names in _ELSEWHERE.items() for name in names.split()}
+
+
+class ByPurpose(click.Command):
+    """A command that groups its options by purpose in its help."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        known = _purposes()
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*_PURPOSES, "Other options")}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                records[known.get(parameter.name or "", "Other options")].append(record)
+        for heading, rows in records.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+HOW_TO_RUN = frozenset(
+    {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
+)
+"""Fields of RunOptions that `fix` and `prove` have as well."""
+
+
+def with_options(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
+    """Add options to a command, as declared by fields of these dataclasses; `only` restricts them to these names."""
+
+    def decorate(command: _Command) -> _Command:
+        for each in reversed(declared(*values)):
+            if each.option.flag and (only is None or each.field in only):
+                command = _click_option(each)(command)
+        return command
+
+    return decorate
+
+
+def _click_option(each: Declared) -> Callable[[_Command], _Command]:
+    option = each.option
+    flag = f"--{each.name}"
+    more: dict[str, Any] = {
+        "metavar": option.metavar,
+        "help": option.help,
+        "callback": _CALLBACKS.get(option.kind),
+    }
+    if option.kind == "flag":
+        flag = f"{flag}/--no-{each.name}" if option.paired else flag
+        more |= {"is_flag": True}
+    elif option.at_command is None:
+        pass  # without it another default holds, which the help says in words
+    elif option.kind in ("choice", "number", "share", "count", "text") and each.default is not None:
+        is_whole = isinstance(each.default, float) and each.default.is_integer()
+        more |= {"default": int(each.default) if is_whole else each.default, "show_default": True}
+    if option.kind in _TYPES:
+        more |= {"type": _TYPES[option.kind]}
+    if option.kind == "choice":
+        more |= {"type": click.Choice(option.choices)}
+    if option.kind in ("list", "texts", "files", "globs"):
+        more |= {"multiple": True}
+    if option.writes:
+        more |= {"callback": writable}
+    if option.completes is not None:
+        more |= {"shell_complete": _COMPLETES[option.completes]}
+    names = [name for name in (option.short, flag, each.field) if name is not None]
+    return click.option(*names, **more)
+
+
+def _given(context: click.Context) -> dict[str, Any]:
+    """Return the values that the command line itself sets, by field."""
+    found = {}
+    for each in declared(*CHECK_OPTIONS):
+        if each.option.flag and context.get_parameter_source(each.field) is ParameterSource.COMMANDLINE:
+            value = context.params[each.field]
+            found[each.field] = from_python(each.option, value)
+            if found[each.field] is None:
+                raise TcreadyError(f"--{each.name} {value}: it takes {takes(each.option)}")
+    return found
+
+
+def settings_of(context: click.Context, *, isolated: bool) -> Settings:
+    """Return the settings of a check from the command line and from the pyproject.toml of the working folder."""
+    return settings_at(Path.cwd(), _given(context), isolated=isolated)
+
+
+def settings_at(
+    root: Path, given: Mapping[str, Any] = MappingProxyType({}), *, isolated: bool = False
+) -> Settings:
+    """Return the settings from the pyproject.toml in `root`, overridden by `given`. Raises TcreadyError for invalid
+    settings."""
+    in_project = {} if isolated else pyproject.options(root, *VALUES, CommandOptions)
+    settings = resolve(given, project=in_project, root=root, more=(CommandOptions,), at_command=True)
+    # a mistake in a target's table is an error whether or not anything is to run
+    return replace(settings, tables=() if isolated else pyproject.target_tables(root), isolated=isolated)

@@ -1,0 +1,1 @@
+"""Where settings come from: the command line, pyproject.toml and the defaults."""

@@ -1,0 +1,1 @@
+"""What every stage of the worker uses."""

@@ -1,0 +1,1 @@
+"""Operators and functions that are not torch's own."""

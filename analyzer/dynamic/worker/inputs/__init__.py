@@ -1,0 +1,1 @@
+"""Load the target and create its inputs."""

@@ -1,0 +1,1 @@
+"""Compare and count what calls do."""

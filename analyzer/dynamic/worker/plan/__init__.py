@@ -1,0 +1,1 @@
+"""Choose which parts to compile, and try them."""

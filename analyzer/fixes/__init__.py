@@ -1,0 +1,1 @@
+"""Changes that let Dynamo trace the code: proposed, verified and applied."""

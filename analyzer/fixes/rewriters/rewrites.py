@@ -1,0 +1,108 @@
+"""Changes that several rules suggest, on libcst's concrete tree. Imported only on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.static.diagnostics.cst_view import names_in, torch_in
+from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.diagnostics.cst_view import Located
+
+Ways = Iterator[Rewrite | Declined]
+
+
+def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
+    """Return the file's name for torch, and the import that it lacks; None if the name means something else around
+    the place."""
+    found = place.source.derive(torch_in)
+    name, needed = (found, ()) if found else ("torch", ("import torch",))
+    bound = place.piece.bound if found else place.source.derive(names_in)
+    return None if name in bound else (name, needed)
+
+
+def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
+    """Parse an expression with some names replaced by other expressions: `expression("a > 0", a=node)`.
+
+    Replacements get parentheses if needed.
+    """
+    made = cst.parse_expression(code).visit(_Fill(parts))
+    assert isinstance(made, cst.BaseExpression)
+    return made
+
+
+class _Fill(cst.CSTTransformer):
+    def __init__(self, parts: dict[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        part = self.parts.get(original_node.value)
+        return updated_node if part is None else in_parentheses(part)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802
+        # an argument is between commas: it needs no parentheses of its own
+        return updated_node.with_changes(value=bare(updated_node.value), keyword=original_node.keyword)
+
+    def leave_Attribute(  # noqa: N802
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+
+TIGHT = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.Integer,
+    cst.Float,
+    cst.SimpleString,
+    cst.FormattedString,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+)
+"""Nodes that need no parentheses beside any operator."""
+
+
+def in_parentheses(value: cst.BaseExpression) -> cst.BaseExpression:
+    """Return it in parentheses, unless it needs none beside any operator."""
+    if value.lpar or isinstance(value, TIGHT):
+        return value
+    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def bare(value: cst.BaseExpression) -> cst.BaseExpression:
+    """Return it without the parentheses that its old place needed; a tuple keeps its own."""
+    if isinstance(value, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)) or len(value.lpar) != 1:
+        return value
+    return value.with_changes(lpar=(), rpar=())
+
+
+NO_TORCH = Declined("`torch` means something else here")
+
+
+def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:
+    """Return statements in place of an `if`; for an `elif`, below an `else` of its `if`."""
+    top = place.piece.parents.get(branch)
+    if not isinstance(top, cst.If):
+        return Change((branch,), new)
+    body = new or (cst.SimpleStatementLine([cst.Pass()]),)
+    inner: cst.BaseStatement | cst.Else = cst.Else(body=cst.IndentedBlock(body=body))
+    only = body[0] if len(body) == 1 else None
+    if isinstance(only, cst.If):
+        inner = only  # stays an `elif`
+    while True:
+        whole = top.with_changes(orelse=inner)
+        above = place.piece.parents.get(top)
+        if not isinstance(above, cst.If) or above.orelse is not top:
+            return Change((top,), (whole,))
+        top, inner = above, whole
+
+
+def line_of(statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine(body=[statement])

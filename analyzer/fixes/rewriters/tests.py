@@ -1,0 +1,65 @@
+"""Dispatch uses of a tensor's truth value: the rewrites of the branch that depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.fixes.rewriters.branches import choosing_expression, choosing_statement
+from tcready.fixes.rewriters.conditions import owner_of, python_first
+from tcready.fixes.rewriters.guards import rewrite_assert, rewrite_raise
+from tcready.fixes.rewriters.masked import rewrite_guarded
+from tcready.fixes.rewriters.messages import message_branch
+from tcready.fixes.rewriters.statements import block_of, else_of
+from tcready.fixes.rewriters.truths import rewrite_while
+from tcready.static.diagnostics.rule import Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.diagnostics.cst_view import Located
+
+
+LEAVES_LOOP = (
+    "the test ends a loop, or a round of it: make all rounds, and keep what was there by `torch.where(done, old, new)` "
+    "with `done = done | test`, or call `torch._higher_order_ops.while_loop`"
+)
+
+
+def _leaves_loop(place: Located, branch: cst.If) -> bool:
+    """Return True if a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
+    node: cst.CSTNode | None = branch
+    while node is not None and not isinstance(node, (cst.For, cst.While, cst.FunctionDef)):
+        node = place.piece.parents.get(node)
+    if not isinstance(node, (cst.For, cst.While)):
+        return False
+    last = [side[-1] for side in (block_of(branch.body), else_of(branch)) if side]
+    return any(
+        isinstance(part, (cst.Break, cst.Continue, cst.Return))
+        for statement in last
+        if isinstance(statement, cst.SimpleStatementLine)
+        for part in statement.body
+    )
+
+
+def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
+    """Return the rewrites of the statement or expression with this test or operand; nothing if there is none."""
+    owner = owner_of(place)
+    if isinstance(owner, cst.IfExp):
+        yield from choosing_expression(place)
+    elif isinstance(owner, cst.Assert):
+        yield from rewrite_assert(place)
+    elif isinstance(owner, cst.While):
+        yield from rewrite_while(place)
+    elif isinstance(owner, cst.If):
+        alone = [*rewrite_raise(place)] or [*message_branch(place, owner)]
+        if alone:
+            yield from alone
+            return
+        if _leaves_loop(place, owner):
+            yield Declined(LEAVES_LOOP)
+            return
+        found = [*rewrite_guarded(place), *choosing_statement(place), *python_first(owner)]
+        yield from (each for each in found if isinstance(each, Rewrite))
+        reasons = dict.fromkeys(each.reason for each in found if isinstance(each, Declined))
+        reasons.pop("it is an ordinary branch", None)
+        yield from map(Declined, reasons)

@@ -1,0 +1,372 @@
+"""Rewrite truth values of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on
+tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.fixes.rewriters.conditions import (
+    MIXED,
+    as_tensor,
+    is_mask,
+    is_of_tensor,
+    owner_of,
+    split_test,
+    tree_of,
+    without_conversion,
+)
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
+from tcready.fixes.rewriters.shapes import is_pure
+from tcready.fixes.rewriters.statements import (
+    assigned_in,
+    block_of,
+    has_effect,
+    is_bound,
+    is_read_after,
+    text,
+    times_read,
+)
+from tcready.static.diagnostics.cst_view import names_in
+from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.diagnostics.cst_view import Located
+
+
+BOOL = "a bool becomes a tensor"
+LATER = "on a GPU it is raised later than in eager code"
+UNTIL_ONE = Declined("the items are tested only until one decides")
+
+
+def rewrite_operators(place: Located) -> Ways:
+    """Rewrite `a and b`, `a or b`, `not a` that return a value with `torch.logical_and` and similar functions."""
+    if owner_of(place) is not None:
+        return
+    whole = place.node
+    parent = place.piece.parents.get(whole)
+    while isinstance(parent, cst.BooleanOperation) or (
+        isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+    ):
+        whole, parent = parent, place.piece.parents.get(parent)
+    if not isinstance(whole, cst.BooleanOperation) and not (
+        isinstance(whole, cst.UnaryOperation) and isinstance(whole.operator, cst.Not)
+    ):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    name, imports = torch
+    tree = tree_of(place, whole)
+    change = "The operator becomes an operator of torch, which stays in the graph"
+    if isinstance(whole, cst.BooleanOperation) and not is_of_tensor(tree):
+        left, right = whole.left, whole.right
+        number = isinstance(right, (cst.Integer, cst.Float))
+        if not (
+            number
+            and isinstance(whole.operator, cst.Or)
+            and is_pure(left)
+            and is_of_tensor(tree_of(place, left))
+        ):
+            yield Declined(MIXED)
+            return
+        made = expression(f"{name}.where(test, a, b)", test=_truth(place, left), a=left, b=right)
+        yield Rewrite(change, (Change((whole,), (bare(made),)),), "a number becomes a tensor", imports)
+        return
+    if isinstance(whole, cst.BooleanOperation) and not _all_bool(place, whole):
+        yield Declined("it returns one of its operands, which may not be a bool")
+        return
+    yield Rewrite(change, (Change((whole,), (bare(as_tensor(place, name, tree)),)),), BOOL, imports)
+
+
+def _truth(place: Located, node: cst.BaseExpression) -> cst.BaseExpression:
+    return node if is_mask(place, node) else expression("a != 0", a=node)
+
+
+def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BooleanOperation):
+        return _all_bool(place, node.left) and _all_bool(place, node.right)
+    return (isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)) or is_mask(
+        place, node
+    )
+
+
+def rewrite_decisions(place: Located) -> Ways:
+    """Rewrite a chain of comparisons, `any`, `all`, `in` and the order of tensors with torch."""
+    node = place.node
+    if owner_of(place) is not None and isinstance(node, cst.Comparison):
+        return  # the branch is written anew as a whole
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    name, imports = torch
+    call = node
+    parent = place.piece.parents.get(node)
+    if isinstance(parent, cst.Arg):
+        around = place.piece.parents.get(parent)
+        if isinstance(around, cst.Call) and isinstance(around.func, cst.Name):
+            call = around
+    made: cst.BaseExpression | None = None
+    unsafe = BOOL
+    if isinstance(node, cst.Comparison):
+        made = _compared(name, node)
+    elif isinstance(call, cst.Call) and isinstance(call.func, cst.Name):
+        if any(isinstance(arg.value, cst.GeneratorExp) for arg in call.args):
+            yield UNTIL_ONE
+            return
+        made = _called(name, call)
+        if call.func.value == "sorted":
+            unsafe = "they must be single elements of one dtype"
+        elif call.args and isinstance(call.args[0].value, cst.ListComp):
+            unsafe = f"{BOOL}, and of no items at all this raises"
+        node = call
+    if isinstance(parent, cst.CompIf):
+        yield Declined("how many items are left depends on the data")
+        return
+    if isinstance(parent, cst.GeneratorExp):
+        yield UNTIL_ONE
+        return
+    if made is None:
+        yield Declined("torch has nothing that does the same")
+        return
+    if not is_pure(node) and not isinstance(node, cst.Call):
+        yield Declined("an operand is a call that may have an effect")
+        return
+    yield Rewrite("Torch evaluates it inside the graph", (Change((node,), (bare(made),)),), unsafe, imports)
+
+
+def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
+    if len(node.comparisons) > 1:
+        return without_conversion(torch, node)
+    (only,) = node.comparisons
+    if isinstance(only.operator, (cst.In, cst.NotIn)):
+        if isinstance(only.comparator, (cst.List, cst.Tuple, cst.Set, cst.Dict)):
+            return None
+        made = expression("(a == b).any()", a=only.comparator, b=node.left)
+        return made if isinstance(only.operator, cst.In) else expression(f"{torch}.logical_not(a)", a=made)
+    left, right = node.left, only.comparator
+    if (
+        isinstance(only.operator, (cst.Equal, cst.NotEqual))
+        and isinstance(left, cst.Tuple)
+        and isinstance(right, cst.Tuple)
+        and len(left.elements) == len(right.elements) > 0
+    ):
+        same = isinstance(only.operator, cst.Equal)
+        joined: cst.BaseExpression | None = None
+        for a, b in zip(left.elements, right.elements, strict=True):
+            one = expression(f"a {'==' if same else '!='} b", a=a.value, b=b.value)
+            word = "and" if same else "or"
+            joined = one if joined is None else expression(f"{torch}.logical_{word}(a, b)", a=joined, b=one)
+        return joined
+    return None
+
+
+def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
+    if not isinstance(call.func, cst.Name) or len(call.args) != 1:
+        return None
+    name, given = call.func.value, call.args[0].value
+    if name in ("any", "all"):
+        if isinstance(given, (cst.List, cst.Tuple)):
+            made: cst.BaseExpression | None = None
+            word = "or" if name == "any" else "and"
+            for each in given.elements:
+                if isinstance(each, cst.StarredElement):
+                    return None
+                made = (
+                    each.value
+                    if made is None
+                    else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
+                )
+            return made if len(given.elements) > 1 else None
+        if isinstance(given, cst.ListComp):
+            is_picked = bool(given.for_in.ifs) or given.for_in.inner_for_in is not None
+            return None if is_picked else expression(f"{torch}.stack(a).{name}()", a=given)
+        return expression(f"a.{name}()", a=given)
+    if name == "sorted" and isinstance(given, (cst.List, cst.Tuple)) and len(given.elements) > 1:
+        return expression(f"list({torch}.stack(a).sort(stable=True).values.unbind())", a=given)
+    return None
+
+
+def rewrite_equality(place: Located) -> Ways:
+    """Rewrite `torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
+    call = place.node
+    if (
+        owner_of(place) is not None
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+    ):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    name, imports = torch
+    if call.func.attr.value == "_assert":
+        if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
+            yield Declined("its condition is not given by position")
+            return
+        made: cst.BaseExpression = call.with_changes(
+            func=call.func.with_changes(attr=cst.Name("_assert_async"))
+        )
+        unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
+    else:
+        made = without_conversion(name, call)
+        unsafe = f"{BOOL}, and tensors of other shapes are an error or are broadcast"
+    yield Rewrite("Torch evaluates it inside the graph", (Change((call,), (bare(made),)),), unsafe, imports)
+
+
+def rewrite_while(place: Located) -> Ways:
+    """Rewrite `while t:` over local tensors as `while_loop`, in compiled code."""
+    loop = owner_of(place)
+    if not isinstance(loop, cst.While):
+        return
+    found = split_test(place, loop.test)
+    if isinstance(found, Declined):
+        yield found
+        return
+    name, imports, python, tensors = found
+    body = block_of(loop.body)
+    given = sorted(assigned_in(body))
+    if loop.orelse is not None or any(
+        not isinstance(each, cst.SimpleStatementLine)
+        or any(isinstance(part, (cst.Break, cst.Continue, cst.Return)) for part in each.body)
+        for each in body
+    ):
+        yield Declined("its body has a block of its own, or leaves in the middle")
+        return
+    if any(has_effect(each) for each in body):
+        yield Declined("its body writes to what is not its own")
+        return
+    carried = [each for each in given if is_bound(place, loop, each)]
+    if python is not None and any(times_read(python, each) for each in given):
+        yield Declined("what Python asks of each round changes in the round")
+        return
+    if not carried or any(each not in carried and is_read_after(place, loop, each) for each in given):
+        yield Declined("what a round works out has no value before the first")
+        return
+    taken = place.piece.bound
+    if {"is_to_go_on", "one_round"} & taken:
+        yield Declined("the names that it would need are taken")
+        return
+    params = ", ".join(carried)
+    row = f"({params},)" if len(carried) == 1 else f"({params})"
+    condition = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
+    does = _inner("one_round", params, [*body, cst.parse_statement(f"return {row}")])
+    run = cst.parse_statement(f"{row} = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, {row})")
+    assert isinstance(run, cst.SimpleStatementLine)
+    inside: cst.BaseStatement = run
+    if python is not None:
+        inside = cst.If(test=python, body=cst.IndentedBlock(body=[run]))
+    both = cst.If(
+        test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+        body=cst.IndentedBlock([inside]),
+        orelse=cst.Else(body=cst.IndentedBlock([loop.with_changes(leading_lines=())])),
+        leading_lines=[cst.EmptyLine(indent=False)],
+    )
+    yield Rewrite(
+        "In compiled code, `while_loop` runs the iterations inside the graph",
+        (Change((loop,), (condition, does, both)),),
+        "`while_loop` requires iterations that keep shapes and dtypes and change nothing else",
+        imports,
+    )
+
+
+def _inner(
+    name: str, params: str, body: Sequence[cst.BaseStatement | cst.BaseCompoundStatement]
+) -> cst.FunctionDef:
+    made = cst.parse_statement(f"def {name}({params}): pass")
+    assert isinstance(made, cst.FunctionDef)
+    return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
+
+
+def rewrite_object_assert(place: Located) -> Ways:
+    """Rewrite `assert rows` as `assert bool(rows)`: Dynamo does not make a tensor of a Python bool."""
+    if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
+        return
+    if "bool" in place.source.derive(names_in):
+        yield Declined("`bool` means something else here")
+        return
+    made = expression("bool(a)", a=place.node)
+    yield Rewrite(
+        "The asserted value is converted to a bool first, as in Python",
+        (Change((place.node,), (made,)),),
+        None,
+    )
+
+
+def rewrite_check(place: Located) -> Ways:
+    """Rewrite `torch._check_tensor_all(condition)` as an assertion inside the graph."""
+    call = place.node
+    line = place.statement
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return
+    kind = call.func.attr.value
+    position = {"_check_tensor_all": 0, "_check_tensor_all_with": 1}.get(kind)
+    if position is None:
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    name, imports = torch
+    if len(call.args) <= position or any(arg.star or arg.keyword for arg in call.args[: position + 1]):
+        yield Declined("its condition is not given by position")
+        return
+    condition = expression("a.all()", a=call.args[position].value)
+    message = call.args[position + 1].value if len(call.args) > position + 1 else None
+    if isinstance(message, cst.Lambda):
+        message = message.body
+    made = expression(f"{name}._assert_async(a)", a=condition)
+    if isinstance(message, (cst.SimpleString, cst.ConcatenatedString)):
+        made = expression(f"{name}._assert_async(a, b)", a=condition, b=message)
+    raised = text(call.args[0].value) if position else "RuntimeError"
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if position and isinstance(only, cst.Expr) and only.value is call:
+        both = cst.If(
+            test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+            body=cst.IndentedBlock([line_of(cst.Expr(made))]),
+            orelse=cst.Else(body=cst.IndentedBlock([line.with_changes(leading_lines=())])),
+        )
+        yield Rewrite(
+            "In compiled code, the check becomes an assertion inside the graph",
+            (Change((line,), (both,)),),
+            f"the compiled model raises RuntimeError instead of {raised}; {LATER}",
+            imports,
+        )
+    yield Rewrite(
+        "The check becomes an assertion inside the graph",
+        (Change((call,), (made,)),),
+        f"it raises RuntimeError{f' instead of {raised}' if position else ''}; {LATER}",
+        imports,
+    )
+
+
+def rewrite_nonzero_count(place: Located) -> Ways:
+    """Rewrite the count of elements that `nonzero` selects without selecting them."""
+    call = place.node
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return
+    torch = torch_name(place)
+    if torch is None or call.func.attr.value not in ("nonzero", "argwhere"):
+        return
+    name, imports = torch
+    given = list(call.args) if text(call.func.value) == name else [cst.Arg(call.func.value), *call.args]
+    parent = place.piece.parents.get(call)
+    around = place.piece.parents.get(parent) if parent is not None else None
+    is_length = isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and text(around.func) == "len"
+    is_size = isinstance(around, (cst.Call, cst.Subscript)) and text(around) in (
+        f"{text(call)}.size(0)",
+        f"{text(call)}.shape[0]",
+    )
+    if len(given) != 1 or given[0].keyword or not (is_length or is_size):
+        return
+    made = expression(f"{name}.count_nonzero(a)", a=given[0].value)
+    yield Rewrite(
+        "The elements are counted without selecting them",
+        (Change((around,), (made,)),),
+        "a number becomes a tensor",
+        imports,
+    )

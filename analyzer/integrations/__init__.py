@@ -1,0 +1,1 @@
+"""Programs that use tcready as a library: editors, assistants, pytest, IPython and serving engines."""

@@ -1,0 +1,1 @@
+"""The pipeline of a check as named steps, from the choice of runs to the finished report."""

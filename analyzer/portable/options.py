@@ -1,0 +1,873 @@
+"""Options as values: how sources are read, how a target is run, what is reported, how the work is done.
+
+Only the standard library and the schema: the worker includes this file. A new option is one field here. Its metadata
+describe how users set it: the options of the command line and of the standalone worker, the keys of `[tool.tcready]`
+and of a target's table, and the keywords of `tcready.check` and `tcready.observe` are generated from the fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import shlex
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tcready.schema.enums import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, TcreadyError
+from tcready.schema.value_class import dataclass
+
+if TYPE_CHECKING:
+    from tcready.schema.bench import Sizes
+
+Kind = Literal[
+    "flag",
+    "text",
+    "number",
+    "share",
+    "count",
+    "choice",
+    "list",
+    "texts",
+    "files",
+    "globs",
+    "weights",
+    "command",
+    "version",
+]
+"""Kind of a value: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts
+separated by commas; raw texts; file names; globs to lists of rule codes; named cases to numbers; a command's words;
+a version of torch."""
+Completes = Literal["files", "codes"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How users set one field."""
+
+    kind: Kind
+    help: str = ""
+    name: str = ""
+    """The flag without its dashes, and the key in pyproject.toml; empty: the field's name with dashes."""
+    metavar: str | None = None
+    takes: str = ""
+    """Valid values, for error messages; empty: the description of the kind."""
+    choices: tuple[str, ...] = ()
+    flag: bool = True
+    """`tcready check` has a flag for it."""
+    keyword: bool | None = None
+    """`tcready.check` takes it as a keyword; None: if there is a flag."""
+    no_flag: str = ""
+    """Why there is no flag."""
+    short: str | None = None
+    """A one-letter flag."""
+    paired: bool = True
+    """The flag has a form with --no- that undoes it."""
+    project: bool = False
+    """`[tool.tcready]` may set it."""
+    table: bool = False
+    """The table of a target may set it."""
+    worker: bool = False
+    """The standalone worker has it as an option."""
+    completes: Completes | None = None
+    """How a shell completes it."""
+    writes: bool = False
+    """It names a file to write. A file that cannot be written is rejected before anything runs."""
+    none_counts: bool = False
+    """None is a value in a call from Python, not the same as leaving it out."""
+    at_command: Any = ...
+    """The default of `tcready check`; `...`: that of a call from Python."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A field that users can set."""
+
+    field: str
+    type: str
+    """The annotated type."""
+    default: Any
+    option: Option
+
+    @property
+    def name(self) -> str:
+        """The flag without its dashes, and the key in pyproject.toml."""
+        return self.option.name or self.field.replace("_", "-")
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Return the names that a call from Python may use: the field, and the flag with underscores."""
+        return tuple(dict.fromkeys((self.field, self.name.replace("-", "_"))))
+
+
+def ask(kind: Kind, help: str = "", **more: Any) -> Mapping[str, Any]:  # noqa: A002 - the word of click and argparse
+    """Return the metadata of a field that users can set; `more` are the other fields of Option."""
+    return {"option": Option(kind, help, **more)}
+
+
+def given_by(reason: str) -> Mapping[str, Any]:
+    """Return the metadata of a field that users do not set by name: where its value is from, or why it has none."""
+    return {"no_option": reason}
+
+
+@functools.cache
+def declared(*values: type) -> tuple[Declared, ...]:
+    """Return the fields of dataclasses that users can set, in order."""
+    return tuple(
+        Declared(each.name, str(each.type), each.default, each.metadata["option"])
+        for value in values
+        for each in dataclasses.fields(value)
+        if "option" in each.metadata
+    )
+
+
+def words(given: Mapping[str, Any], *values: type) -> tuple[str, ...]:
+    """Return the words that set `said`, values by field name, on the command line of `tcready check`. Only fields of
+    `values` that have a flag are included."""
+    found: list[str] = []
+    for each in declared(*values):
+        value, option, flag = given.get(each.field), each.option, f"--{each.name}"
+        if value is None or not option.flag:
+            continue
+        if option.kind == "flag":
+            found.append(flag if value else f"--no-{each.name}")
+        elif option.kind in ("texts", "files"):
+            found += [word for text in value for word in (flag, text)]
+        elif option.kind == "list":
+            found += [flag, ",".join(value)]
+        elif option.kind == "command":
+            found += [flag, shlex.join(value)]
+        elif option.kind == "version":
+            found += [flag, ".".join(map(str, value))]
+        else:
+            found += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options that decide the static results. The cache's key has every field except `exclude`."""
+
+    root: Path = field(metadata=given_by("the working folder, or `root` of tcready.check"))
+    """The working folder: paths in results are relative to it."""
+    mode: ModeAsked | None = field(
+        default="infer",
+        metadata=ask(
+            "choice",
+            "infer: eval() without gradients. train: train() with loss, backward and optimizer. both: one "
+            "after the other.",
+            choices=get_args(ModeAsked),
+            project=True,
+        ),
+    )
+    """The assumed value of `self.training`: `both` means one after the other, None means either at once."""
+    torch: tuple[int, int] | None = field(
+        default=None,
+        metadata=ask(
+            "version",
+            "Predict for this version of torch. Default: the installed version, or the newest known version.",
+            name="torch-version",
+            metavar="X.Y",
+            project=True,
+        ),
+    )
+    """The version for which Dynamo is predicted; None for the newest known one."""
+    exclude: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list", "Files and folders to skip when a folder is read.", metavar="GLOBS", project=True
+        ),
+    )
+    """Globs of files and folders that are skipped when a folder is read."""
+    low: bool = field(
+        default=False, metadata=ask("flag", "Also report low-confidence findings, as notes.", project=True)
+    )
+    """Report findings of low confidence."""
+    plain_call: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Assume that a model that takes targets (labels) is called without them and without other "
+            "optional inputs.",
+            project=True,
+        ),
+    )
+    """Call a model that takes its targets without them. By default it gets all its arguments."""
+    lenient: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Ignore named files that have no model, or that cannot be parsed and do not mention torch.",
+        ),
+    )
+    """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a
+    folder. By default they are reported as skipped."""
+    search_path: tuple[Path, ...] | None = field(
+        default=None, metadata=given_by("for programs that read as another interpreter would import")
+    )
+    """Where installed packages are searched; None for this interpreter's path."""
+    dtype: str | None = field(
+        default=None, metadata=given_by("`dtype` of the run, which a target's table may give as well")
+    )
+    """The type that models and their floating inputs are cast to (`float16`); None: no cast, and float32 unless the
+    code says otherwise."""
+    autocast: str | None = field(
+        default=None, metadata=given_by("`autocast` of the run, which a target's table may give as well")
+    )
+    """The type of `torch.autocast` around the call; None: no autocast."""
+    third_party: bool | None = field(
+        default=None,
+        metadata=given_by("follows from what is named: --third-party says what is shown and fails"),
+    )
+    """Follow calls into other people's packages; None: only for named classes and functions, not for files."""
+
+
+STUDIES = ("fullgraph", "shapes", "plan", "backend")
+"""Names of the fields for optional stages of a run."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options that decide a run of one target."""
+
+    inputs: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Inputs to call the target with: a value, or a callable that returns it.",
+            metavar="PATH::NAME",
+            takes="a string: path.py::name",
+            table=True,
+            worker=True,
+            completes="files",
+        ),
+    )
+    """`path.py::name` or `pkg.mod::name`; None: by a convention of the file."""
+    mode: Mode = field(
+        default="infer",
+        metadata=ask(
+            "choice",
+            "infer: eval() without gradients. train: train() with loss, backward and optimizer.",
+            choices=get_args(Mode),
+            flag=False,
+            no_flag="--mode of the sources decides it: with `both` a target is run in one mode after the other",
+            table=True,
+            worker=True,
+        ),
+    )
+    device: str = field(
+        default="cpu",
+        metadata=ask(
+            "text",
+            "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta, tensors have no values and take no memory.",
+            takes="a string: cpu, cuda, cuda:1, mps, meta or auto",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
+    """A device of torch (`cpu`, `cuda:1`, `meta`), or `auto`."""
+    dtype: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Cast the model and its floating-point inputs (float16, bfloat16, ...).",
+            takes="a string: float16",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
+    """The model and its floating inputs are cast to it (`float16`); None: no cast."""
+    autocast: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Run under torch.autocast with this dtype (bfloat16).",
+            metavar="DTYPE",
+            takes="a string: bfloat16",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
+    """The dtype of `torch.autocast` around every call (`bfloat16`); None: no autocast."""
+    weights: tuple[tuple[str, float], ...] = field(
+        default=(),
+        metadata=ask(
+            "weights",
+            takes="a table of case names to numbers above 0",
+            flag=False,
+            no_flag="belongs to the named cases of one target's inputs: a target's table says it",
+            table=True,
+        ),
+    )
+    """Weights of named cases; they override those of the inputs."""
+    sizes: tuple[Sizes, ...] = field(
+        default=(), metadata=given_by("`tcready bench --lengths` reads them from a file of sizes")
+    )
+    """The function that provides the inputs is called once with each of these; each is a named case, with its count
+    as weight."""
+    synthesise: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"
+        ),
+    )
+    """Generate inputs if none are given."""
+    optimizer: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "With --mode train: also compile the step of an optimizer (AdamW), and the whole training step.",
+            project=True,
+            worker=True,
+        ),
+    )
+    """In training also compile `AdamW.step`, and a function that contains the whole step."""
+    fullgraph: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", "Try fullgraph=True even if the default run has breaks.", project=True, worker=True
+        ),
+    )
+    """Try `fullgraph=True` even if the default run has breaks."""
+    shapes: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Vary the sizes of the inputs. Report what recompiles and what to do about it.",
+            project=True,
+            worker=True,
+        ),
+    )
+    """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
+    plan: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Find out which parts to compile. Runs and measures every placement of torch.compile.",
+            project=True,
+            worker=True,
+        ),
+    )
+    """Prove regions and measure placements of `torch.compile`."""
+    backend: bool = field(
+        default=False, metadata=ask("flag", "Also compile with Inductor.", project=True, worker=True)
+    )
+    """Compile with Inductor."""
+    budget: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what "
+            "was left out.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+            project=True,
+            worker=True,
+        ),
+    )
+    """Seconds for fullgraph, shapes, plan and backend together; None: only the time limit of the run."""
+    trace_out: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write torch's structured trace of the compiled calls to this new or empty folder, for tlparse and for "
+            "`tcready report --trace`.",
+            metavar="DIR",
+            takes="a string: trace",
+            worker=True,
+            completes="files",
+        ),
+    )
+    """A folder for what torch writes under `TORCH_TRACE`, for the stage `capture` and for the first compilation of
+    `backend`; None: nothing is written."""
+    python: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Python interpreter to run the model with.",
+            metavar="EXE",
+            project=True,
+            worker=True,
+            completes="files",
+        ),
+    )
+    """The interpreter; None: the current one."""
+    launcher: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "command",
+            'Command that starts the interpreter, such as "srun -n1".',
+            metavar="COMMAND",
+            worker=True,
+        ),
+    )
+    """The words before the interpreter on the command line: `srun -n1`."""
+    processes: int | None = field(
+        default=None,
+        metadata=ask(
+            "count",
+            "Run N processes under torchrun. Report what each process compiles and where they differ.",
+            name="nproc-per-node",
+            metavar="N",
+            worker=True,
+        ),
+    )
+    """Run under `torch.distributed.run` with this many processes; the first of them observes. None: a plain run."""
+    parallel: Parallelism | None = field(
+        default=None,
+        metadata=ask(
+            "choice",
+            "With --nproc-per-node: wrap the model in DistributedDataParallel (default), shard it with "
+            "FSDP2 (fully_shard on each block), or apply a tensor-parallel plan.",
+            choices=get_args(Parallelism),
+            worker=True,
+        ),
+    )
+    """How several processes share the model; None: DistributedDataParallel, unless the target sets this up itself."""
+    tp_plan: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "With --parallel tp: the dict that parallelize_module takes, or a callable that returns it. "
+            "Default: the model's own plan (tp_plan).",
+            metavar="PATH::NAME",
+            takes="a string: path.py::plan",
+            worker=True,
+            completes="files",
+        ),
+    )
+    timeout: float = field(
+        default=600.0,
+        metadata=ask(
+            "number",
+            "Time limit for the whole run.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
+    """Seconds for the whole dynamic pass of one target."""
+    memory_gb: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Stop the run if it uses more resident memory than this.",
+            name="memory",
+            metavar="GB",
+            takes="a number of GB above 0",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
+    """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
+    allow_downloads: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", "Allow the model to download files. Otherwise, the run is offline.", worker=True
+        ),
+    )
+    model: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Check the model that this Python expression returns: \"timm.create_model('resnet18')\".",
+            metavar="EXPRESSION",
+        ),
+    )
+    """An expression, or in the run of one target the named library model, such as `hf:bert`."""
+    checkpoint: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Safetensors file with weights to load into the model.",
+            metavar="FILE",
+            takes="a string: model.safetensors",
+            table=True,
+            worker=True,
+            completes="files",
+        ),
+    )
+    """A file of safetensors, below the working folder; None: the model keeps its initial weights."""
+    tiny: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Build a small version of an hf: or diffusers: model, with few layers, small widths and a "
+            "small vocabulary.",
+        ),
+    )
+    config: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "Set a field in the configuration of a library model. May be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    )
+
+    def studies(self) -> tuple[str, ...]:
+        """Return the names of the optional stages."""
+        return tuple(name for name in STUDIES if getattr(self, name))
+
+    def without_studies(self) -> RunOptions:
+        """Return the same run without optional stages and without a trace."""
+        left_out: dict[str, Any] = dict.fromkeys(STUDIES, False)
+        return dataclasses.replace(self, trace_out=None, **left_out)
+
+
+def validate_parallel(options: RunOptions) -> None:
+    """Raise TcreadyError if options for several processes contradict each other."""
+    if options.parallel is not None and not options.processes:
+        raise TcreadyError(
+            f"--parallel {options.parallel}: add the number of processes, as in --nproc-per-node 2"
+        )
+    if options.tp_plan is not None and options.parallel != "tp":
+        raise TcreadyError(f"--tp-plan {options.tp_plan}: requires --parallel tp")
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Options that decide which findings are reported, and which of them fail."""
+
+    select: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list",
+            "Report only these rules; prefixes are allowed (TCR1).",
+            metavar="CODES",
+            project=True,
+            completes="codes",
+        ),
+    )
+    """Prefixes of rule codes; empty for all."""
+    ignore: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list",
+            "Ignore these rules; prefixes are allowed.",
+            metavar="CODES",
+            project=True,
+            completes="codes",
+        ),
+    )
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = field(
+        default=(),
+        metadata=ask("globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", project=True),
+    )
+    """Globs of files, and the prefixes of rule codes that are not reported there."""
+    baseline: str | None = field(
+        default=None,
+        metadata=ask(
+            "text", "Report only findings that are not in this baseline.", metavar="FILE", project=True
+        ),
+    )
+    """A file of known findings: only others are reported."""
+    write_baseline: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write the findings to this file, for use with --baseline. They do not fail this run.",
+            metavar="FILE",
+            writes=True,
+        ),
+    )
+    diff_base: str | None = field(
+        default=None,
+        metadata=ask("text", "Report only findings on lines changed since REV (git).", metavar="REV"),
+    )
+    """A git revision: only findings on lines that changed since are reported."""
+    fail_on: Level = field(
+        default="warning",
+        metadata=ask(
+            "choice",
+            "Exit 1 if there is a finding at this level or above.",
+            choices=LEVELS[::-1],
+            keyword=False,
+            project=True,
+        ),
+    )
+    third_party: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Show findings in installed packages one by one, and fail on them too.",
+            keyword=False,
+            project=True,
+        ),
+    )
+    """Findings in installed packages fail, too."""
+    serving: Engine | None = field(
+        default=None,
+        metadata=ask(
+            "choice",
+            "For each finding, report what the compile pipeline of a serving engine makes of it. The "
+            "source of the engine is read. No engine is started.",
+            choices=get_args(Engine),
+        ),
+    )
+    """Read from this engine's sources how it compiles models."""
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """Options on which of the named files are skipped, and how the work is done. The findings in a file do not
+    depend on them."""
+
+    force_exclude: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", "Also apply --exclude to files that are named on the command line.", project=True
+        ),
+    )
+    cache: bool = field(
+        default=False,
+        metadata=ask("flag", "Read and write .tcready_cache.", project=True, at_command=True),
+    )
+    """Cache the static results in `.tcready_cache` below the root, and reuse them while they are valid."""
+    jobs: int | None = field(
+        default=1,
+        metadata=ask(
+            "count",
+            "Number of processes that read the sources. The default depends on the total size of the "
+            "sources.",
+            metavar="N",
+            none_counts=True,
+            at_command=None,
+        ),
+    )
+    """Number of processes; None for as many as are useful. More than one needs an importable main module."""
+    interpreters: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            takes='a list of interpreters: ["../torch-2.14/bin/python"]',
+            flag=False,
+            keyword=True,
+            no_flag="the project's own environments: `tcready sweep --matrix torch=2.14` looks for one with that torch",
+            project=True,
+        ),
+    )
+    """Interpreters with other versions of torch, in addition to the one that runs models."""
+    verify_fixes: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "For each break and each recompilation, verify a change as `tcready fix --verify` does.",
+        ),
+    )
+    """Requires a run of the target; each finding says what its change was shown to do."""
+    checkout: bool = field(
+        default=True,
+        metadata=ask(
+            "flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"
+        ),
+    )
+    """Ask git for the commit of the sources, for links to their lines."""
+
+
+MATRIX_AXES = ("torch", "python", "device", "mode")
+"""Options for which a sweep may run its models with several values."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How `tcready sweep` does its work, and where it stores results."""
+
+    store: str = field(
+        default=".tcready_cache/sweep.sqlite",
+        metadata=ask(
+            "text",
+            "File that stores the results. Results of unchanged models are reused, and an interrupted "
+            "sweep resumes.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    fresh: bool = field(
+        default=False,
+        metadata=ask("flag", "Ignore stored results and check everything again.", paired=False),
+    )
+    matrix: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "Run each model in every combination of python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda "
+            "and mode=infer,train. May be repeated.",
+            metavar="AXIS=VALUES",
+        ),
+    )
+    engine: str = field(
+        default="local",
+        metadata=ask(
+            "choice",
+            "Where to run: on this machine, or on a Ray cluster (requires the extra `ray`).",
+            choices=("local", "ray"),
+        ),
+    )
+    workers: int | None = field(
+        default=None,
+        metadata=ask(
+            "count",
+            "Number of models to check at the same time. Default: one per core, or one per GPU.",
+            name="jobs",
+            metavar="N",
+        ),
+    )
+    export: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write all stored results to this Parquet file (requires pyarrow).",
+            metavar="FILE",
+            writes=True,
+            completes="files",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What `tcready bench` measures, and the time limit."""
+
+    arms: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, "
+            "patched, or NAME='torch.compile(model, backend=...)'. May be repeated. Default: `default`, "
+            "and `plan` if there is one. `eager` is always measured.",
+            name="arm",
+            metavar="ARM",
+        ),
+    )
+    quick: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "A short bench: eager and `default`, one cold start each, within 120 s unless --budget is given.",
+            paired=False,
+        ),
+    )
+    bench_budget: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Time limit for the check and all measurements except --soak. Default: 300, or 120 with "
+            "--quick. The report lists what was left out. The check and the first process get at least 20 "
+            "s each.",
+            name="budget",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+        ),
+    )
+    """The time limit in seconds for everything except a soak; None: 300, or 120 with `quick`."""
+    at_least: int = field(
+        default=3,
+        metadata=ask(
+            "count",
+            "Number of processes that time the arms. Default: 3, or 2 if they settle the verdict. Two "
+            "more run if the verdict is close.",
+            name="processes",
+            metavar="N",
+        ),
+    )
+    min_effect: float = field(
+        default=0.02,
+        metadata=ask("share", "The smallest gain that counts, such as 2% or 0.02.", metavar="SHARE"),
+    )
+    lengths: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Sizes of production calls, as CSV or JSON lines. The columns are the parameters of the --inputs callable, "
+            "and `count`.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    accumulate: int = field(
+        default=1,
+        metadata=ask(
+            "count", "With --mode train: forward and backward passes per optimizer step.", metavar="N"
+        ),
+    )
+    steps: int = field(
+        default=1,
+        metadata=ask(
+            "count",
+            "Time N consecutive calls as one. Each call gets the inputs as the previous call left them, like a growing "
+            "cache.",
+            metavar="N",
+        ),
+    )
+    loop: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A function that calls the model as your code does. It gets the model and the inputs. Each "
+            "call is timed.",
+            metavar="PATH::NAME",
+            completes="files",
+        ),
+    )
+    loader: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A data loader, or a function that returns one. Measures how long the model waits for batches.",
+            metavar="PATH::NAME",
+            completes="files",
+        ),
+    )
+    soak: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Run the best arm for this long, and monitor memory, recompilations and drift.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+        ),
+    )
+    patch: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Also measure `patched`: the compiled model with this diff applied, or with everything that `tcready fix "
+            "--patch-dir` wrote to this folder, including settings.",
+            metavar="PATH",
+            completes="files",
+        ),
+    )
+    plan_from: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A JSON report of `tcready check --plan`. Its plan becomes the arm `plan`.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    against: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A JSON report of an earlier bench to compare with. Requires --fail-on-regression.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    fail_on_regression: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Exit 1 if an arm is slower than in --against by more than this, or fails now.",
+            metavar="5%",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Source text: edits, fingerprints and files that are written whole."""

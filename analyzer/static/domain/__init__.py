@@ -1,0 +1,1 @@
+"""Values that the interpreter computes with."""

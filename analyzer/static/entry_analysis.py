@@ -1,0 +1,428 @@
+"""From a unit's names to the interpreted code: the compiled entries, and one interpretation of them over a program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+from tcready.portable.input_conventions import FACTORIES
+from tcready.schema.enums import TcreadyError
+from tcready.static.diagnostics import suggestions
+from tcready.static.diagnostics.break_effect import BreakEffects
+from tcready.static.diagnostics.call_graph import CallGraph, CallPath
+from tcready.static.diagnostics.compile_calls import compiled_values
+from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.dynamo_settings import NESTED, Settings, settings_of
+from tcready.static.diagnostics.input_cases import Giving, cases_in, giving
+from tcready.static.diagnostics.shadowed_breaks import ShadowedBreaks, Site
+from tcready.static.domain.values import (
+    UNKNOWN,
+    Class,
+    Function,
+    Instance,
+    Unknown,
+    Value,
+    join,
+    lift,
+    options,
+)
+from tcready.static.frontend import module_search
+from tcready.static.frontend.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.frontend.source import UnreadableError, check_compiles, nodes_in
+from tcready.static.interp.interfaces import CallSite, Case
+from tcready.static.interp.interpreter import Interpreter
+from tcready.static.units import Unit
+
+NAMES = "_names"
+"""The attribute of a class's node that holds the bare names in it."""
+NOT_READ = "the sources of torch, and what is no Python, are not read: name code of another package"
+_INNER_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to analyse: a class or function as the user would compile it."""
+
+    target: str
+    module: ModuleInfo
+    name: str | None
+    """None for every nn.Module of the file."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An interpreted entry: where it starts, and the module object it starts from."""
+
+    target: str
+    entry: int
+    root: Instance | None
+    is_read: bool = True
+    """Whether the source of the compiled code was found."""
+
+
+def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
+    """Yield the unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
+    if unit.path is not None:
+        try:
+            module = program.file(unit.path)
+            check_compiles(module.source)
+        except UnreadableError as error:
+            skipped[unit.path] = str(error)
+            return
+        yield Entry(unit.target, module, None) if unit.name is None else _resolve_name(unit, module)
+        return
+    found = program.module(unit.module)
+    if found is not None:
+        program.look_beside(found)
+    if found is None:
+        if program.find(unit.module) is None:
+            hint = suggestions.for_module(unit.module, unit.name or "", program.root)
+            raise TcreadyError(f"{unit.target}: no module {unit.module!r} on the search path; {hint}")
+        reason = next(iter(program.skipped.values()), NOT_READ)
+        raise TcreadyError(f"{unit.target}: {reason}")
+    yield _resolve_name(unit, found)
+
+
+def _resolve_name(unit: Unit, module: ModuleInfo) -> Entry:
+    name = unit.name or ""
+    makers = [function for function, cls in makers_of(module) if cls.name == name]
+    if name.split(".")[0] not in module.bindings and len(makers) == 1:
+        return Entry(unit.target, module, makers[0].name)
+    if name.split(".")[0] not in module.bindings and not module.stars:
+        known = [
+            n for n, b in module.bound().items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
+        ]
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        more = [suggestions.near_name(name.split(".")[0], known), f"it has {shown}" if shown else ""]
+        raise TcreadyError(
+            "; ".join([f"{unit.target}: no {name!r} in {module.path.name}", *filter(None, more)])
+        )
+    return Entry(unit.target, module, name)
+
+
+def near_method(name: str, module: ModuleInfo) -> str:
+    """`; did you mean GPT.generate?`, if a class of the module has a method that is called almost as `name` says."""
+    owner, _, method = name.rpartition(".")
+    found = (binding for binding in module.bindings.get(owner, ()) if isinstance(binding, ClassInfo))
+    hint = suggestions.near_name(method, [each for cls in found for each in cls.functions])
+    return f"; {hint.replace('did you mean ', f'did you mean {owner}.')}" if hint else ""
+
+
+def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]:
+    """Yield the top-level functions that a class with a `forward` is defined in, each with that class."""
+    if not _INNER_CLASS.search(module.source.text):  # the text is quick to search
+        return
+    for found in module.bound().values():
+        for binding in found:
+            if isinstance(binding, FunctionInfo):
+                for node in nodes_in(binding.node):
+                    if isinstance(node, ast.ClassDef) and any(
+                        isinstance(each, ast.FunctionDef) and each.name == "forward" for each in node.body
+                    ):
+                        yield binding, node
+
+
+def uses_third_party(program: Program) -> bool:
+    """Return whether the code imports an installed package, not the user's own, that can be followed."""
+    imported = {
+        name
+        for module in program.modules()
+        for found in module.bound().values()
+        for binding in found
+        if (name := getattr(binding, "module", None)) and isinstance(name, str)
+    }.union(*(module.stars for module in program.modules()))
+    return any(
+        not module_search.is_opaque(name)
+        and (path := program.package_of(name)) is not None
+        and not program.is_own(path)
+        for name in sorted(imported)
+    )
+
+
+class Interpretation:
+    """Every entry interpreted over one Program, and what follows from it."""
+
+    def __init__(self, interpreter: Interpreter, entries: Sequence[Entry]) -> None:
+        self.interpreter = interpreter
+        self.analyses: list[Analysis] = []
+        self.warnings: list[str] = []
+        self._concrete: dict[str, Concrete] = {}
+        for entry in entries:
+            try:
+                self.analyses.extend(self._analyse(entry))
+            except RecursionError:
+                self.warnings.append(f"{entry.target}: nested too deeply to be analysed whole")
+
+    @cached_property
+    def graph(self) -> CallGraph:
+        return CallGraph(self.interpreter)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return the Dynamo settings of the files that were read."""
+        return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
+
+    @cached_property
+    def break_effects(self) -> BreakEffects:
+        entries = [analysis.entry for analysis in self.analyses]
+        return BreakEffects(self.interpreter, entries, nested=NESTED in self.settings.flags)
+
+    @cached_property
+    def ways(self) -> tuple[Mapping[int, CallPath], ...]:
+        """For every analysis, a shortest way to each context that it reaches; several may reach one."""
+        return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
+
+    def shadowed(self, sites: Iterable[Site]) -> ShadowedBreaks:
+        """Return those of these breaks that Dynamo does not reach."""
+        return ShadowedBreaks(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
+
+    def concrete(self, path: str) -> Concrete:
+        """Return the concrete syntax of an analysed file."""
+        if path not in self._concrete:
+            sources = (m.source for m in self.interpreter.program.modules() if str(m.path) == path)
+            self._concrete[path] = Concrete(next(sources))
+        return self._concrete[path]
+
+    def _analyse(self, entry: Entry) -> Iterator[Analysis]:
+        if entry.name is None:
+            yield from self._whole_file(entry)
+            return
+        found = self._resolve(entry)
+        by = giving(entry.module, entry.name)
+        for value in options(found):
+            if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
+                yield from self._collect_compiled(entry.module, entry.target.rpartition("::")[0], value.info)
+            elif isinstance(value, Class):
+                yield from self._class(value.info, entry.target, by)
+            elif isinstance(value, Instance) and self.interpreter.is_module(value):
+                yield from self._object(value, entry.target, by)
+            elif isinstance(value, Function) and isinstance(value.bound, Instance):
+                called = self.interpreter.run_function(value, value.info, 1, value.bound)
+                yield Analysis(entry.target, called or 0, None)
+            elif isinstance(value, Function):
+                yield from self._function(value, entry.target, by)
+            elif self.interpreter.is_module(value) or isinstance(value, Unknown):
+                made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
+                yield self._call_model(value, entry.target, entry.module, made[-1] if made else None)
+
+    def _resolve(self, entry: Entry) -> Value:
+        assert entry.name is not None
+        first, *rest = entry.name.split(".")
+        interpreter = self.interpreter
+        if any(isinstance(binding, ast.AST) for binding in entry.module.bindings.get(first, ())):
+            interpreter.ask(entry.module)
+        value = interpreter.global_value(entry.module, first)
+        for name in rest:
+            if isinstance(value, Class) and not {name} & {*value.info.assigned, *value.info.inner}:
+                value = interpreter.build(
+                    value.info
+                )  # a method, or what `__init__` sets: somebody has built one
+            if value is not None:
+                value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
+        if value is None:
+            raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
+        return value
+
+    def _class(self, cls: ClassInfo, target: str, by: Giving | None) -> Iterator[Analysis]:
+        built = self._built_as_given(cls, by) if by is not None and by.convention.init else None
+        yield from self._object(built or self.interpreter.build(cls), target, by)
+
+    def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
+        """Return an object of the class made with what the `get_init_inputs()` of the file gives; None if that is not
+        known."""
+        interpreter = self.interpreter
+        cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
+        if len(cases) != 1:
+            return None
+        frame = replace(interpreter.module_frame(cls.module), depth=0)
+        site = CallSite.unwritten(cls.name, cls.node, cases[0].args, frame, dict(cases[0].keywords))
+        with interpreter.outside_trace():
+            made = interpreter.call(Class(cls), site)
+        return made if isinstance(made, Instance) else None
+
+    def _cases(self, by: Giving | None, root: Instance | None) -> tuple[Case, ...]:
+        """Return the calls that a file gives by its convention; none if it gives none, or none that are known."""
+        if by is None:
+            return ()
+        of = None if by.convention.source == "function" else root
+        return cases_in(self._called_bare(by.module, by.convention.inputs, of), self.interpreter)
+
+    def _called_bare(self, module: ModuleInfo, name: str, root: Instance | None = None) -> Value:
+        """Return the value of a name of a module, or an attribute of an object, called without arguments if it is a
+        function."""
+        interpreter = self.interpreter
+        if root is None:
+            found = interpreter.global_value(module, name) or UNKNOWN
+        else:
+            found = interpreter.attribute(root, name, interpreter.module_frame(module))
+
+        def given(value: Value) -> Value:
+            each = options(value)
+            return join(
+                *(self._call_without_arguments(one) if isinstance(one, Function) else one for one in each)
+            )
+
+        return lift(given, found)
+
+    def _object(self, root: Instance, target: str, by: Giving | None) -> Iterator[Analysis]:
+        context = self.interpreter.run_forward(root, self._cases(by, root))
+        if context is not None:
+            yield Analysis(target, context, root)
+
+    def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
+        """Yield the entry of a callable: one that returns a module builds it; any other is compiled itself."""
+        made = self._call_without_arguments(value)
+        roots = self._modules(made)
+        takes = value.info.node.args
+        takes_none = not (takes.vararg or takes.kwarg or _requires_argument(takes))
+        if not roots and takes_none:  # it is given no tensor
+            roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
+        for root in roots:
+            called = (
+                self.interpreter.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
+            )
+            if isinstance(root, Instance) and self.interpreter.is_module(root):
+                yield from self._object(root, target, by)
+            elif called:  # what is around a module, and is called in its place
+                method = Function(called[0], root)
+                context = self.interpreter.run_function(method, called[0], 1, cases=self._cases(by, None))
+                yield Analysis(target, context or 0, None)
+            else:
+                yield self._call_model(root, target, value.info.module, value.info.node)
+        if not roots:
+            cases = self._cases(by, None)
+            entry = self.interpreter.run_function(value, value.info, cases=cases)
+            yield Analysis(target, entry or 0, None)
+
+    def _call_model(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
+        """Return a torch.nn module, which calls its members, or a model without source."""
+        entry = self.interpreter.run_called(model, at or module.source.tree, module)
+        return Analysis(target, entry, None, not isinstance(model, Unknown))
+
+    def _call_without_arguments(self, value: Function) -> Value:
+        """Return the result of calling a callable without arguments."""
+        interpreter = self.interpreter
+        # objects that a module makes at import are followed less deep than a requested model
+        frame = replace(interpreter.module_frame(value.info.module), depth=0)
+        with interpreter.outside_trace():
+            return interpreter.invoke(value, (), {}, frame, "high")
+
+    def _modules(self, made: Value) -> list[Value]:
+        return [each for each in options(made) if self.interpreter.is_module(each)]
+
+    def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
+        """Yield every nn.Module of a file: first those that no other class uses, then those not reached."""
+        interpreter = self.interpreter
+        by = giving(entry.module, None)
+        classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
+        classes = [c for c in classes if interpreter.mro(c).has_forward]
+        used = _names_in_other_files(classes)
+        made = self._made_as_said(entry, by) if by is not None else None
+        for cls in sorted(classes, key=lambda c: c.name in used):
+            forward = interpreter.mro(cls).functions("forward")[:1]
+            if cls.name in used and (
+                not forward or any(c.function is forward[0] for c in interpreter.contexts)
+            ):
+                continue
+            target = f"{entry.target}::{cls.name}"
+            if made is not None and made.cls is cls:
+                yield from self._object(made, target, by)
+                continue
+            gives = by is not None and by.convention.target == cls.name
+            yield from self._class(cls, target, by if gives else None)
+        if made is not None and made.cls not in classes and by is not None:  # its class is of another file
+            yield from self._object(made, f"{entry.target}::{by.convention.target}", by)
+        for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
+            if any(context.function is maker for context in interpreter.contexts):
+                continue  # a model that was read builds it
+            for root in self._modules(self._call_without_arguments(Function(maker))):
+                if isinstance(root, Instance):
+                    yield from self._object(root, f"{entry.target}::{maker.name}", None)
+        for name, value in self._compiled_functions(entry.module, bool(classes)):
+            target = f"{entry.target}::{name}"
+            if made is not None and by is not None and name == by.convention.target:
+                continue
+            if _requires_argument(value.info.node.args):
+                yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+            else:  # it may make a model
+                yield from self._function(value, target, None)
+        yield from self._collect_compiled(entry.module, entry.target)
+
+    def _collect_compiled(
+        self, module: ModuleInfo, place: str, owner: ClassInfo | None = None
+    ) -> Iterator[Analysis]:
+        """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
+        were not reached. `place` is the file's name in targets."""
+        interpreter = self.interpreter
+        reached = {context.function for context in interpreter.contexts}
+        for value in compiled_values(interpreter, module, owner):
+            if isinstance(value, Function):
+                if value.info in reached or not interpreter.program.is_own(value.info.module.path):
+                    continue
+                name = self._name_of(value.info)
+                bound = value.bound if isinstance(value.bound, Instance) else None
+                called = interpreter.run_function(value, value.info, int(value.bound is not None), bound)
+                yield Analysis(f"{place}::{name}", called or 0, None)
+                continue
+            forward = interpreter.mro(value.cls).functions("forward")[:1]
+            is_own = interpreter.program.is_own(value.cls.module.path)
+            if is_own and forward and forward[0] not in reached:
+                yield from self._object(value, f"{place}::{value.cls.symbol}", None)
+
+    @staticmethod
+    def _name_of(function: FunctionInfo) -> str:
+        """By what name a target names a function: a method by that of its class too."""
+        return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
+
+    def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
+        """Return the model that a file makes by its convention, if that is an object of a class: what its `get_model()`
+        gives, or its `model` is."""
+        if by.convention.target not in FACTORIES:
+            return None
+        found = self._modules(self._called_bare(entry.module, by.convention.target))
+        return found[0] if len(found) == 1 and isinstance(found[0], Instance) else None
+
+    def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
+        """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""
+        for name, found in module.bound().items():
+            for binding in found:
+                if not isinstance(binding, FunctionInfo):
+                    continue
+                named = (ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in binding.decorators)
+                compiled = any(name in ("compile", "torch.compile") for name in named)
+                if compiled or (name == "model" and not has_classes):
+                    yield name, Function(binding)
+
+
+def _requires_argument(takes: ast.arguments) -> bool:
+    """Return whether a call has to pass an argument."""
+    positional = len(takes.posonlyargs) + len(takes.args)
+    return positional > len(takes.defaults) or any(default is None for default in takes.kw_defaults)
+
+
+def _names_in_other_files(classes: Sequence[ClassInfo]) -> set[str]:
+    """Names of classes that the code of another of them uses; comments and strings say nothing."""
+    if not classes:
+        return set()
+    names = re.compile(r"\b(?:" + "|".join(re.escape(c.name) for c in classes) + r")\b")
+    found: set[str] = set()
+    for cls in classes:
+        body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
+        written = set(names.findall("\n".join(body))) - {cls.name} - found
+        if written:  # the text is quick to search, the tree is right
+            found |= written & _names_in(cls.node)
+    return found
+
+
+def _names_in(node: ast.ClassDef) -> frozenset[str]:
+    """Return the bare names in a class, gathered once for each tree of it."""
+    known = vars(node).get(NAMES)
+    if known is None:
+        known = frozenset(each.id for each in nodes_in(node) if isinstance(each, ast.Name))
+        setattr(node, NAMES, known)
+    return cast("frozenset[str]", known)

@@ -1,0 +1,1 @@
+"""Results that are reused: of modules made alike, and after an edit."""

@@ -1,0 +1,79 @@
+"""The values for a bench on the HTML page: the template only lays them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcready.reports.bench.bench_view import (
+    CHECK_WORD,
+    COSTS,
+    WORK,
+    Table,
+    answer,
+    case_title,
+    columns_of_times,
+    facts,
+    new_notes,
+    noise_of,
+    table,
+    ways,
+)
+from tcready.reports.bench.charts import case_charts, charts
+from tcready.reports.html.drawing import Chart
+from tcready.schema.bench import Bench, BenchCase, CheckItem
+
+
+@dataclass(frozen=True)
+class CaseView:
+    title: str
+    tables: tuple[tuple[str, Table], ...]
+    """Each with its caption."""
+    notes: tuple[tuple[str, str], ...]
+    """Notes on an arm that are in none of its columns."""
+    charts: tuple[Chart, ...]
+    noise: str = ""
+    """Eager compared with itself in this case, if it is given by case."""
+
+
+@dataclass(frozen=True)
+class BenchView:
+    bench: Bench
+    word: str
+    ways: tuple[tuple[str, str], ...]
+    cases: tuple[CaseView, ...]
+    charts: tuple[Chart, ...]
+    facts: tuple[tuple[str, str], ...]
+    checklist: tuple[tuple[CheckItem, str], ...]
+    """Each item with its state in words."""
+    arms: tuple[tuple[str, str], ...]
+    """The code of each arm that has some."""
+
+
+def bench_page(bench: Bench) -> BenchView:
+    def tables(case: BenchCase) -> tuple[tuple[str, Table], ...]:
+        named = (
+            ("A warm call", columns_of_times(case)),
+            ("Its work", WORK),
+            ("What compiling costs", COSTS),
+        )
+        return tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings)
+
+    return BenchView(
+        bench=bench,
+        word=answer(bench),
+        ways=tuple(ways(bench)),
+        cases=tuple(
+            CaseView(
+                case_title(case),
+                tables(case),
+                notes,
+                case_charts(case),
+                noise_of(bench, case),
+            )
+            for case, notes in new_notes(bench)
+        ),
+        charts=charts(bench),
+        facts=tuple((label, text) for label, text in facts(bench) if label != "stack"),
+        checklist=tuple((item, CHECK_WORD[item.state]) for item in bench.checklist),
+        arms=tuple({arm.arm: arm.code for case in bench.cases for arm in case.arms if arm.code}.items()),
+    )

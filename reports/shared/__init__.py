@@ -1,0 +1,1 @@
+"""Wording that several formats share."""
