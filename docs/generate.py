@@ -24,7 +24,8 @@ from tcready.config import resolution
 from tcready.fixes.rewriting.page_example import example
 from tcready.pipeline import break_pages
 from tcready.pipeline.break_pages import Page
-from tcready.portable.options import Declared, RunOptions
+from tcready.portable.option_fields import Declared
+from tcready.portable.options import RunOptions
 from tcready.schema.codec import FLAT, all_names, json_name, omitted
 from tcready.schema.enums import SCHEMA_VERSION
 from tcready.schema.observation import Observation

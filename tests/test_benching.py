@@ -15,7 +15,8 @@ from tcready.cli.bench_command import bench, exit_of
 from tcready.config.resolution import resolve, share_of
 from tcready.pipeline import bench_run
 from tcready.pipeline.run_selection import PlannedRun
-from tcready.portable.options import BenchOptions, RunOptions, declared
+from tcready.portable.option_fields import declared
+from tcready.portable.options import BenchOptions, RunOptions
 from tcready.schema.bench import (
     Arm,
     ArmBench,

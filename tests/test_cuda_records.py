@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tcready import api, merge, reports
-from tcready.reports.shared.wording import duration
+from tcready.reports.shared.phrases import duration
 from tcready.schema.codec import from_json
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, Tool

@@ -17,9 +17,9 @@ from typing import Any
 import jsonschema
 import pytest
 from tcready import api
+from tcready.fixes.candidates import Candidate, Files, identity_of, next_ones
 from tcready.fixes.patching import Changed, apply_patch, changed_by, write
 from tcready.fixes.rewriting.changes import LineMap, changed
-from tcready.fixes.rounds import Candidate, Files, identity_of, next_ones
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation

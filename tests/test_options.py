@@ -26,16 +26,8 @@ from tcready.config.resolution import (
     takes,
 )
 from tcready.dynamic.standalone import _parser
-from tcready.portable.options import (
-    BenchOptions,
-    Declared,
-    ReadOptions,
-    ReportOptions,
-    RunOptions,
-    WorkOptions,
-    declared,
-    words,
-)
+from tcready.portable.option_fields import Declared, declared, words
+from tcready.portable.options import BenchOptions, ReadOptions, ReportOptions, RunOptions, WorkOptions
 from tcready.schema import codec
 from tcready.schema.enums import TcreadyError
 

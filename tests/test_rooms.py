@@ -18,276 +18,270 @@ ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
     "portable.target": frozenset({"schema"}),
     "portable.input_conventions": frozenset(),
-    "portable.options": frozenset({"schema"}),
+    "portable.option_fields": frozenset({"schema"}),
+    "portable.options": frozenset({"portable.option_fields", "schema"}),
     "portable.compile_code": frozenset({"schema"}),
     "source.fingerprint": frozenset(),
     "source.edits": frozenset({"schema"}),
     "static": frozenset(
         {
-            "schema",
-            "source.fingerprint",
-            "source.edits",
+            "portable.input_conventions",
             "portable.options",
             "portable.target",
-            "portable.input_conventions",
+            "schema",
+            "source.edits",
+            "source.fingerprint",
         }
     ),
     "portable.events": frozenset({"schema"}),
-    "dynamic": frozenset(
-        {"schema", "portable.options", "portable.target", "portable.input_conventions", "worker"}
-    ),
-    "worker": frozenset(
-        {
-            "schema",
-            "portable.options",
-            "portable.target",
-            "portable.input_conventions",
-            "portable.compile_code",
-            "portable.events",
-            "portable.quantities",
-        }
-    ),
-    "traces": frozenset({"schema", "portable.events"}),
-    "integrations.vllm": frozenset({"schema", "portable.target", "static"}),
+    "traces": frozenset({"portable.events", "schema"}),
+    "integrations.vllm": frozenset({"portable.target", "schema", "static"}),
     "merge": frozenset(
-        {"schema", "portable.target", "source.fingerprint", "portable.compile_code", "source.edits"}
+        {"portable.compile_code", "portable.target", "schema", "source.edits", "source.fingerprint"}
     ),
     "portable.quantities": frozenset(),
-    "bench": frozenset({"schema", "portable.quantities"}),
-    "rules": frozenset({"schema", "static", "fixes.rewriters"}),
-    "fixes.rewriters": frozenset({"schema", "static", "rules"}),
-    "pipeline.break_pages": frozenset({"schema", "rules"}),
-    "fixes.rewriting": frozenset({"schema", "source.edits", "static"}),
-    "reports": frozenset({"schema", "portable.target", "portable.quantities"}),
-    "config.keywords": frozenset({"schema"}),
-    "config.resolution": frozenset({"schema", "portable.options", "static"}),
-    "config.pyproject": frozenset({"schema", "portable.options", "portable.target", "config.resolution"}),
-    "pipeline.run_selection": frozenset(
+    "worker": frozenset(
+        {
+            "portable.compile_code",
+            "portable.events",
+            "portable.input_conventions",
+            "portable.options",
+            "portable.quantities",
+            "portable.target",
+            "schema",
+        }
+    ),
+    "dynamic": frozenset(
         {
             "portable.input_conventions",
-            "schema",
+            "portable.option_fields",
             "portable.options",
             "portable.target",
-            "config.resolution",
-            "config.pyproject",
-            "static",
-            "dynamic",
+            "schema",
+            "worker",
         }
     ),
+    "bench": frozenset({"portable.quantities", "schema"}),
+    "fixes.rewriters": frozenset({"schema", "static"}),
+    "rules": frozenset({"fixes.rewriters", "schema", "static"}),
+    "pipeline.break_pages": frozenset({"rules", "schema"}),
+    "fixes.rewriting": frozenset({"schema", "source.edits", "static"}),
+    "reports": frozenset({"portable.quantities", "portable.target", "schema"}),
+    "config.keywords": frozenset({"schema"}),
+    "config.resolution": frozenset({"portable.option_fields", "portable.options", "schema", "static"}),
+    "config.pyproject": frozenset(
+        {"config.resolution", "portable.option_fields", "portable.options", "portable.target", "schema"}
+    ),
+    "pipeline.run_selection": frozenset(
+        {
+            "config.pyproject",
+            "config.resolution",
+            "dynamic",
+            "portable.input_conventions",
+            "portable.option_fields",
+            "portable.options",
+            "portable.target",
+            "schema",
+            "static",
+        }
+    ),
+    "pipeline.named_models": frozenset({"portable.options", "portable.target", "schema", "static"}),
+    "pipeline.git": frozenset({"schema"}),
+    "source.files": frozenset({"schema"}),
+    "fixes.patching": frozenset({"pipeline.git", "schema", "source.files", "static"}),
+    "fixes.multi_target": frozenset({"fixes.patching", "portable.options", "schema", "source.edits"}),
+    "pipeline.baseline": frozenset({"portable.options", "portable.target", "schema"}),
+    "pipeline.filtering": frozenset(
+        {"pipeline.baseline", "pipeline.git", "portable.options", "schema", "source.files", "static"}
+    ),
+    "pipeline.comparison": frozenset({"bench", "portable.target", "schema"}),
+    "pipeline.report_loading": frozenset({"schema"}),
     "pipeline.observations": frozenset(
         {
-            "schema",
-            "portable.options",
-            "portable.target",
             "config.resolution",
-            "pipeline.run_selection",
-            "pipeline.report_loading",
+            "dynamic",
             "merge",
-            "static",
-            "dynamic",
-            "traces",
-        }
-    ),
-    "pipeline.named_models": frozenset({"schema", "portable.options", "portable.target", "static"}),
-    "pipeline.filtering": frozenset(
-        {"schema", "portable.options", "pipeline.baseline", "pipeline.git", "source.files", "static"}
-    ),
-    "fixes.patching": frozenset({"schema", "pipeline.git", "source.files", "static"}),
-    "fixes.rounds": frozenset({"schema", "source.edits", "static", "fixes.rewriting", "fixes.patching"}),
-    "fixes.multi_target": frozenset({"schema", "portable.options", "source.edits", "fixes.patching"}),
-    "fixes.proposals": frozenset(
-        {
-            "schema",
-            "fixes.rounds",
-            "fixes.multi_target",
+            "pipeline.report_loading",
+            "pipeline.run_selection",
             "portable.options",
             "portable.target",
-            "source.edits",
+            "schema",
             "static",
-            "fixes.rewriting",
-            "dynamic",
-            "config.resolution",
-            "pipeline.run_selection",
-            "pipeline.observations",
-            "fixes.patching",
+            "traces",
         }
     ),
     "pipeline.bench_run": frozenset(
         {
-            "schema",
+            "bench",
+            "config.resolution",
+            "dynamic",
+            "fixes.patching",
+            "pipeline.git",
+            "pipeline.observations",
+            "pipeline.run_selection",
+            "portable.option_fields",
             "portable.options",
             "portable.target",
+            "schema",
             "static",
-            "dynamic",
-            "config.resolution",
-            "pipeline.run_selection",
-            "pipeline.observations",
-            "fixes.patching",
-            "bench",
-            "pipeline.git",
         }
     ),
+    "pipeline.registry": frozenset({"fixes.rewriting", "pipeline.break_pages", "rules", "schema", "static"}),
     "sweep": frozenset(
         {
-            "schema",
+            "config.pyproject",
+            "config.resolution",
+            "dynamic",
+            "merge",
+            "pipeline.named_models",
+            "pipeline.observations",
+            "pipeline.registry",
+            "pipeline.report_loading",
+            "pipeline.run_selection",
             "portable.options",
             "portable.target",
-            "static",
-            "dynamic",
-            "config.resolution",
-            "config.pyproject",
-            "pipeline.run_selection",
-            "pipeline.named_models",
-            "pipeline.observations",
-            "pipeline.registry",
-            "merge",
-            "source.files",
-            "pipeline.report_loading",
-        }
-    ),
-    "pipeline.git": frozenset({"schema"}),
-    "source.files": frozenset({"schema"}),
-    "pipeline.baseline": frozenset({"schema", "portable.options", "portable.target"}),
-    "pipeline.comparison": frozenset({"schema", "portable.target", "bench"}),
-    "pipeline.report_loading": frozenset({"schema"}),
-    "pipeline.registry": frozenset({"schema", "static", "rules", "pipeline.break_pages", "fixes.rewriting"}),
-    "api": frozenset(
-        {
-            "pipeline.registry",
             "schema",
-            "portable.options",
-            "config.keywords",
-            "config.resolution",
-            "config.pyproject",
-            "pipeline.run_selection",
-            "static",
-            "dynamic",
-            "pipeline.live_objects",
-            "pipeline.named_models",
-            "pipeline.observations",
-            "traces",
-            "merge",
-            "pipeline.filtering",
-            "pipeline.explanation",
-            "fixes.proposals",
-            "integrations.vllm",
-            "pipeline.bench_run",
-            "sweep",
-            "fixes.patching",
-            "pipeline.comparison",
-            "pipeline.git",
             "source.files",
-            "reports",
+            "static",
         }
     ),
-    "pipeline.explanation": frozenset({"schema", "portable.target", "static"}),
+    "pipeline.explanation": frozenset({"portable.target", "schema", "static"}),
     "integrations.lsp": frozenset(
         {
-            "schema",
-            "portable.options",
-            "portable.target",
-            "config.resolution",
             "config.pyproject",
-            "static",
+            "config.resolution",
             "fixes.rewriting",
             "merge",
-            "pipeline.filtering",
             "pipeline.explanation",
+            "pipeline.filtering",
             "pipeline.registry",
+            "portable.options",
+            "portable.target",
             "reports",
+            "schema",
+            "static",
         }
     ),
     "pipeline.live_objects": frozenset(
         {
-            "schema",
-            "portable.options",
-            "pipeline.registry",
-            "static",
             "dynamic",
-            "pipeline.observations",
-            "pipeline.bench_run",
             "merge",
+            "pipeline.bench_run",
+            "pipeline.observations",
+            "pipeline.registry",
+            "portable.options",
             "reports",
+            "schema",
+            "static",
         }
     ),
-    "integrations.ipython": frozenset({"schema", "api"}),
-    "config.init": frozenset({"schema", "config.pyproject", "source.files"}),
+    "config.init": frozenset({"config.pyproject", "schema", "source.files"}),
+    "fixes.candidates": frozenset({"fixes.patching", "fixes.rewriting", "schema", "source.edits", "static"}),
+    "fixes.rounds": frozenset({"fixes.candidates", "fixes.rewriting", "schema", "source.edits", "static"}),
+    "fixes.proposals": frozenset(
+        {
+            "config.resolution",
+            "dynamic",
+            "fixes.candidates",
+            "fixes.multi_target",
+            "fixes.patching",
+            "fixes.rewriting",
+            "fixes.rounds",
+            "pipeline.observations",
+            "pipeline.run_selection",
+            "portable.options",
+            "portable.target",
+            "schema",
+            "source.edits",
+            "static",
+        }
+    ),
+    "pipeline.report_steps": frozenset(
+        {
+            "config.pyproject",
+            "config.resolution",
+            "dynamic",
+            "fixes.proposals",
+            "integrations.vllm",
+            "merge",
+            "pipeline.bench_run",
+            "pipeline.filtering",
+            "pipeline.git",
+            "pipeline.named_models",
+            "pipeline.observations",
+            "pipeline.registry",
+            "pipeline.run_selection",
+            "reports",
+            "schema",
+            "static",
+            "traces",
+        }
+    ),
+    "api": frozenset(
+        {
+            "config.keywords",
+            "config.resolution",
+            "dynamic",
+            "fixes.patching",
+            "fixes.proposals",
+            "merge",
+            "pipeline.bench_run",
+            "pipeline.comparison",
+            "pipeline.explanation",
+            "pipeline.live_objects",
+            "pipeline.named_models",
+            "pipeline.observations",
+            "pipeline.registry",
+            "pipeline.report_steps",
+            "pipeline.run_selection",
+            "portable.options",
+            "reports",
+            "schema",
+            "source.files",
+            "sweep",
+        }
+    ),
+    "integrations.ipython": frozenset({"api", "schema"}),
     "integrations.mcp": frozenset(
-        {"schema", "portable.options", "portable.target", "config.resolution", "api", "reports"}
+        {"api", "config.resolution", "portable.options", "portable.target", "reports", "schema"}
     ),
     "cli": frozenset(
         {
-            "schema",
-            "portable.options",
-            "portable.target",
-            "config.resolution",
-            "config.pyproject",
             "api",
-            "source.files",
             "config.init",
+            "config.pyproject",
+            "config.resolution",
             "integrations.lsp",
             "integrations.mcp",
+            "portable.option_fields",
+            "portable.options",
+            "portable.target",
+            "schema",
+            "source.files",
         }
     ),
-    "integrations.pytest_plugin": frozenset({"schema", "api"}),
-    "package": frozenset({"schema", "api", "integrations.ipython"}),
+    "integrations.pytest_plugin": frozenset({"api", "schema"}),
+    "package": frozenset({"api", "integrations.ipython", "schema"}),
     "__main__": frozenset({"cli"}),
 }
-"""Room -> the rooms it may import besides itself."""
+"""Component -> the components that it may import besides itself, lowest first."""
 LIBRARIES: dict[str, frozenset[str]] = {
-    "schema": frozenset(),
-    "portable.target": frozenset(),
-    "portable.input_conventions": frozenset(),
-    "portable.options": frozenset(),
-    "portable.compile_code": frozenset(),
-    "source.fingerprint": frozenset(),
-    "source.edits": frozenset(),
     "static": frozenset({"libcst", "nbformat"}),
-    "portable.events": frozenset(),
-    "traces": frozenset(),
-    "dynamic": frozenset(),
     "worker": frozenset({"torch", "safetensors"}),
-    "integrations.vllm": frozenset(),
     "merge": frozenset({"networkx"}),
-    "portable.quantities": frozenset(),
     "bench": frozenset({"scipy"}),
     "rules": frozenset({"libcst"}),
     "fixes.rewriters": frozenset({"libcst"}),
-    "pipeline.break_pages": frozenset(),
     "fixes.rewriting": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
-    "config.keywords": frozenset(),
-    "config.resolution": frozenset(),
-    "pipeline.run_selection": frozenset(),
-    "pipeline.named_models": frozenset(),
-    "pipeline.observations": frozenset(),
-    "pipeline.filtering": frozenset(),
-    "fixes.patching": frozenset(),
-    "pipeline.explanation": frozenset(),
     "integrations.lsp": frozenset({"pygls", "lsprotocol"}),
-    "fixes.rounds": frozenset(),
-    "fixes.multi_target": frozenset(),
-    "fixes.proposals": frozenset(),
-    "pipeline.bench_run": frozenset(),
     "sweep": frozenset({"pyarrow", "ray"}),
     "config.pyproject": frozenset({"tomli", "tomllib"}),
-    "pipeline.git": frozenset(),
-    "source.files": frozenset(),
-    "pipeline.baseline": frozenset(),
-    "pipeline.comparison": frozenset(),
-    "pipeline.report_loading": frozenset(),
-    "pipeline.registry": frozenset(),
-    "api": frozenset(),
-    "pipeline.live_objects": frozenset(),
-    "integrations.ipython": frozenset(),
-    "config.init": frozenset(),
     "integrations.mcp": frozenset({"mcp", "anyio", "pydantic"}),
     "cli": frozenset({"click", "rich"}),
     "integrations.pytest_plugin": frozenset({"pytest"}),
-    "package": frozenset(),
-    "__main__": frozenset(),
 }
-"""Room -> what it may import that is neither the standard library nor tcready."""
+"""Component -> what it may import that is neither the standard library nor tcready; for others nothing."""
 
 
 def sources() -> dict[str, Path]:
@@ -361,10 +355,10 @@ def _crossings() -> list[tuple[str, str, bool]]:
 
 def test_every_room_is_known_and_imports_are_seen() -> None:
     known = {room(module) for module in SOURCES} - {*OF_SEVERAL}
-    assert known == set(ALLOWED) == set(LIBRARIES)
+    assert known == set(ALLOWED) >= set(LIBRARIES)
     seen = {(module, name) for module, name, _ in _crossings()}
     assert ("tcready.cli.check_command", "tcready.api") in seen
-    assert ("tcready.api", "tcready.static.driver") in seen, "lazy imports count"
+    assert ("tcready.api", "tcready.reports") in seen, "lazy imports count"
 
 
 def test_imports_point_one_way() -> None:
@@ -394,7 +388,7 @@ def test_each_room_has_its_libraries_and_only_the_worker_torch() -> None:
         for name, typed in imports(module)
         if (top := name.partition(".")[0]) != "tcready"
         and top not in sys.stdlib_module_names
-        and top not in LIBRARIES[room(module)]
+        and top not in LIBRARIES.get(room(module), frozenset())
         and not typed
     ]
     assert wrong == []

@@ -16,17 +16,8 @@ from click.core import ParameterSource
 from tcready import api
 from tcready.config import pyproject
 from tcready.config.resolution import VALUES, Settings, from_python, resolve, share_of, takes
-from tcready.portable.options import (
-    Completes,
-    Declared,
-    Kind,
-    ReadOptions,
-    ReportOptions,
-    RunOptions,
-    WorkOptions,
-    ask,
-    declared,
-)
+from tcready.portable.option_fields import Completes, Declared, Kind, ask, declared
+from tcready.portable.options import ReadOptions, ReportOptions, RunOptions, WorkOptions
 from tcready.schema.enums import TcreadyError
 from tcready.schema.value_class import dataclass
 from tcready.source.files import refuse

@@ -12,7 +12,8 @@ from tcready import api
 from tcready.cli.arguments import HOW_TO_RUN, complete_files, settings_of, with_options
 from tcready.cli.output import complain, say, write_out
 from tcready.cli.progress_display import show_progress
-from tcready.portable.options import ReadOptions, ReportOptions, RunOptions, ask
+from tcready.portable.option_fields import ask
+from tcready.portable.options import ReadOptions, ReportOptions, RunOptions
 from tcready.portable.target import Target
 from tcready.schema.enums import TcreadyError
 from tcready.source.files import refuse, write

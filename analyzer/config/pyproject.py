@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tcready.config.resolution import PROJECT, TargetTable, from_toml, takes, to_toml
-from tcready.portable.options import Declared, RunOptions, declared
+from tcready.portable.option_fields import Declared, declared
+from tcready.portable.options import RunOptions
 from tcready.portable.target import LibraryModel, Target
 from tcready.schema.display_paths import contents
 from tcready.schema.enums import TcreadyError

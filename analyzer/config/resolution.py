@@ -15,15 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from tcready.portable.options import (
-    Declared,
-    Option,
-    ReadOptions,
-    ReportOptions,
-    RunOptions,
-    WorkOptions,
-    declared,
-)
+from tcready.portable.option_fields import Declared, Option, declared
+from tcready.portable.options import ReadOptions, ReportOptions, RunOptions, WorkOptions
 from tcready.schema.enums import Mode, ModeAsked, TcreadyError
 from tcready.schema.value_class import dataclass
 

@@ -22,16 +22,8 @@ from tcready.dynamic.launch import observe, refuse_trace_folder
 from tcready.dynamic.schedule import Schedule, budget_of, measure, measurement_options, process_of
 from tcready.dynamic.worker.core.request import write_json
 from tcready.dynamic.worker_process import RunRequest
-from tcready.portable.options import (
-    BenchOptions,
-    Declared,
-    Kind,
-    ReadOptions,
-    RunOptions,
-    declared,
-    validate_parallel,
-    words,
-)
+from tcready.portable.option_fields import Declared, Kind, declared, words
+from tcready.portable.options import BenchOptions, ReadOptions, RunOptions, validate_parallel
 from tcready.portable.target import Target, quote
 from tcready.schema.bench import BenchRun
 from tcready.schema.enums import EAGER, TcreadyError

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.config.resolution import Settings
+from tcready.fixes.candidates import Candidate, Files, counted, identity_of, names_of, next_ones, why_none
+from tcready.fixes.candidates import FixOptions as FixOptions
 from tcready.fixes.multi_target import Done, join_results
 from tcready.fixes.multi_target import Fixed as Fixed
 from tcready.fixes.patching import Changed as ChangedFile
@@ -30,19 +32,7 @@ from tcready.fixes.rewriting.judgement import (
     why_spoiled,
 )
 from tcready.fixes.rewriting.suggestions import Proposal, for_finding
-from tcready.fixes.rounds import (
-    Announce,
-    Candidate,
-    Files,
-    Prove,
-    Work,
-    counted,
-    identity_of,
-    names_of,
-    next_ones,
-    why_none,
-)
-from tcready.fixes.rounds import FixOptions as FixOptions
+from tcready.fixes.rounds import Announce, Prove, Work
 from tcready.pipeline import observations, run_selection
 from tcready.pipeline.run_selection import PlannedRun
 from tcready.portable.options import ReadOptions, RunOptions

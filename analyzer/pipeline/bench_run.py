@@ -36,7 +36,8 @@ from tcready.fixes.patching import apply_patch
 from tcready.pipeline import git, observations
 from tcready.pipeline.observations import Observed
 from tcready.pipeline.run_selection import PlannedRun, validate_file
-from tcready.portable.options import BenchOptions, RunOptions, words
+from tcready.portable.option_fields import words
+from tcready.portable.options import BenchOptions, RunOptions
 from tcready.portable.target import quote
 from tcready.schema.bench import Arm, Bench, BenchAnswer, BenchRequest, Sizes
 from tcready.schema.enums import EAGER, StageName, TcreadyError

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 from tcready.config import pyproject
 from tcready.config.resolution import COMMAND_LINE, PROJECT, Settings, TargetTable
-from tcready.portable.options import ReadOptions, RunOptions, validate_parallel, words
+from tcready.portable.option_fields import words
+from tcready.portable.options import ReadOptions, RunOptions, validate_parallel
 from tcready.portable.target import LibraryModel, Target
 from tcready.schema.enums import Mode, ModeAsked, TcreadyError
 from tcready.schema.observation import Observation

@@ -21,7 +21,8 @@ from tcready.portable.quantities import (
     time_text,
     unit_of_time,
 )
-from tcready.reports.shared.wording import PHASE_WORD, number, percent, sentence, visible
+from tcready.reports.shared.phrases import number, percent, sentence
+from tcready.reports.shared.wording import PHASE_WORD, visible
 from tcready.schema.enums import EAGER
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tcready.reports.html import highlighting
 from tcready.reports.html.editor_links import editor_of
 from tcready.reports.html.page_values import AROUND, MANY_DIFFS, SourceView, own_paths, page
 from tcready.reports.machine import json_report
-from tcready.reports.shared import ranks_wording, serving_wording, trace_wording, wording
+from tcready.reports.shared import phrases, ranks_wording, serving_wording, trace_wording, wording
 from tcready.reports.shared.anonymous_paths import paths_in, without_absolute_paths
 from tcready.reports.text.notebook_places import by_cell
 from tcready.schema.report import Report
@@ -84,12 +84,12 @@ def environment() -> Environment:
         loader=FunctionLoader(_asset),
     )
     made.filters |= {
-        "percent": wording.percent,
-        "number": wording.number,
-        "first_line": wording.first_line,
-        "duration": wording.duration,
+        "percent": phrases.percent,
+        "number": phrases.number,
+        "first_line": phrases.first_line,
+        "duration": phrases.duration,
         "prose": _prose,
-        "sentence": wording.sentence,
+        "sentence": phrases.sentence,
         "coloured": _coloured,
     }
     return made
@@ -155,7 +155,7 @@ def _gb_link(gb_id: str) -> str:
 
 def _prose(text: str) -> Markup:
     """Return escaped, reflowed text in which the parts between backticks are code."""
-    parts = re.split(r"`([^`\n]+)`", wording.visible(wording.reflow(text), keep="\n\t"))
+    parts = re.split(r"`([^`\n]+)`", wording.visible(phrases.reflow(text), keep="\n\t"))
     marked = Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )

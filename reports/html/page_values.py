@@ -14,7 +14,7 @@ from tcready.reports.html import highlighting
 from tcready.reports.html.editor_links import Editor, OpensLines
 from tcready.reports.html.pictures import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.html.side_by_side import Sides, sides
-from tcready.reports.shared import wording
+from tcready.reports.shared import phrases, wording
 from tcready.reports.shared.anonymous_paths import in_address, is_absolute
 from tcready.reports.shared.urgency import needs_change, operations, seconds, urgency
 from tcready.schema.capture_failures import CaptureFailures
@@ -139,7 +139,7 @@ class ActionView:
         if not self.operations:
             return ""
         return (
-            f"{wording.number(self.operations, 'operation')}, {wording.duration(self.seconds)} of a warm call, "
+            f"{phrases.number(self.operations, 'operation')}, {phrases.duration(self.seconds)} of a warm call, "
             f"run outside of graphs on {'its' if len(self.items) == 1 else 'their'} account"
         )
 
@@ -373,11 +373,11 @@ def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
     """Return each hint of Dynamo once, with its places, in the order in which they were given."""
     places: dict[str, dict[tuple[str, int], list[str]]] = {}
     several = (
-        len({(wording.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
+        len({(phrases.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
     )
     for target in targets:
         for site in target.break_sites:
-            for hint in dict.fromkeys(map(wording.reflow, site.hints)):
+            for hint in dict.fromkeys(map(phrases.reflow, site.hints)):
                 found = places.setdefault(hint, {}).setdefault((site.path, site.line), [])
                 name = _named_run(target, site, targets) if several else ""
                 if name and name not in found:
@@ -397,7 +397,7 @@ def _named_run(target: TargetReport, site: BreakSite, targets: Sequence[TargetRe
     """Return the case in which a break occurred, with the target if there are several; empty if there is one of
     each."""
     names = [site.case] if site.case else []
-    names += [wording.named_target(target, targets)] if len(targets) > 1 else []
+    names += [phrases.named_target(target, targets)] if len(targets) > 1 else []
     return " of ".join(names)
 
 
@@ -415,10 +415,10 @@ def _breaks(
         BreakView(
             site=sites[0][1],
             events=", ".join(
-                wording.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
+                phrases.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
             ),
             hints=tuple(
-                dict.fromkeys(hints[wording.reflow(hint)] for _, site in sites for hint in site.hints)
+                dict.fromkeys(hints[phrases.reflow(hint)] for _, site in sites for hint in site.hints)
             ),
         )
         for sites in alike.values()
@@ -506,11 +506,11 @@ def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) 
         anchor=anchor,
         report=target,
         seen=seen,
-        name=wording.named_target(target, targets),
+        name=phrases.named_target(target, targets),
         ran=target.was_run,
         word=wording.VERDICT_WORD[target.verdict],
         sentence=wording.verdict_sentence(target),
-        ladder=wording.ladder(target),
+        ladder=phrases.ladder(target),
         time=wording.time_sentence(target),
         troubles=troubles,
         explain=wording.explain_sentence(target),
@@ -700,7 +700,7 @@ def _marks(
         for frame in target.troubles.frames:
             add(frame.path, frame.line, Mark("frame", "skipped frame", f"#{target.anchor}-frames"))
         for (path, line), count in _ways(target, own).items():
-            text = f"leads to {wording.number(count, 'break')} in installed packages"
+            text = f"leads to {phrases.number(count, 'break')} in installed packages"
             add(path, line, Mark("way", text, f"#{target.anchor}-breaks"))
         for region, module in _region_code(target.report):
             text = f"compile region {region.name or '(the whole)'}"

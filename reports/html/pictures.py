@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcready.reports.shared import wording
+from tcready.reports.shared import phrases
 from tcready.schema.observation import ModuleShare
 from tcready.schema.run import BreakSite
 
@@ -101,12 +101,12 @@ def _measures(clock: str | None) -> tuple[_Measure, _Measure]:
         _Measure(
             "operations",
             lambda ops, _: float(ops),
-            lambda some, whole: f"{some:.0f} of {wording.number(int(whole), 'operation')}",
+            lambda some, whole: f"{some:.0f} of {phrases.number(int(whole), 'operation')}",
         ),
         _Measure(
             f"time on the {'device' if clock == 'cuda' else 'host'}",
             lambda _, seconds: seconds,
-            lambda some, whole: f"{wording.duration(some)} of {wording.duration(whole)}",
+            lambda some, whole: f"{phrases.duration(some)} of {phrases.duration(whole)}",
         ),
     )
 
@@ -215,7 +215,7 @@ def source_picture(
             )
 
         def listed(name: str, share: float) -> str:
-            return f"{name}: {wording.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
+            return f"{name}: {phrases.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
 
         def file(name: str, found: Sequence[Place]) -> _Part:
             share = sum(map(of, found))
@@ -225,14 +225,14 @@ def source_picture(
         return part(
             label,
             share,
-            f"{label}: {wording.percent(share / total)} of the call",
+            f"{label}: {phrases.percent(share / total)} of the call",
             tuple(file(path, found) for path, found in files.items()),
         )
 
     within, without = side("inside graphs", inside, True), side("outside of graphs", outside, False)
     whole = _Part(
         "the whole call",
-        f"the whole call: {wording.percent(min(within.share / total, 1.0))} in graphs",
+        f"the whole call: {phrases.percent(min(within.share / total, 1.0))} in graphs",
         total,
         min(within.share, total),
         (within, without),
@@ -325,13 +325,13 @@ def _drawn(root: _Part, measure: _Measure, small: str) -> Picture | None:
             return 0.0
         share, captured = sum(part.share for part in narrow), sum(part.captured for part in narrow)
         width = max(min(share * scale, room), 0.0)
-        title = f"{wording.number(len(narrow), small)}: {measure.spelled(captured, share)} in graphs"
+        title = f"{phrases.number(len(narrow), small)}: {measure.spelled(captured, share)} in graphs"
         boxes.append(_box(x, level, width, captured / share, "", title))
         return width
 
     draw(root, 0.0, WIDTH, 0)
     caption = (
-        f"By {measure.name}: {wording.percent(root.captured / root.share)} inside graphs, "
+        f"By {measure.name}: {phrases.percent(root.captured / root.share)} inside graphs, "
         f"{measure.spelled(max(root.share - root.captured, 0), root.share)} outside."
     )
     rows = round(max(box.y for box in boxes) / ROW) + 1

@@ -6,7 +6,8 @@ import re
 import xml.etree.ElementTree as ET
 
 from tcready.reports.shared.anonymous_paths import without_absolute_paths
-from tcready.reports.shared.wording import VERDICT_WORD, code_of, findings_to_list, ladder, static_evidence
+from tcready.reports.shared.phrases import ladder
+from tcready.reports.shared.wording import VERDICT_WORD, code_of, findings_to_list, static_evidence
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from typing import Any
 
 from tcready.reports.shared.anonymous_paths import in_address, outside, without_absolute_paths
+from tcready.reports.shared.phrases import reflow
 from tcready.reports.shared.wording import (
     EFFECT_WORD,
     advice_on,
     findings_to_list,
     heaviest_first,
-    reflow,
     rules_by_code,
 )
 from tcready.schema.edit import Edit

@@ -21,6 +21,7 @@ from tcready.reports.bench.bench_view import (
     with_throughput,
 )
 from tcready.reports.shared.anonymous_paths import without_absolute_paths
+from tcready.reports.shared.phrases import ladder, percent, sentence, shorten
 from tcready.reports.shared.wording import (
     PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
@@ -32,18 +33,14 @@ from tcready.reports.shared.wording import (
     findings_to_list,
     further_lines,
     keys_sentence,
-    ladder,
     level_counts,
     narrowed_sentence,
-    percent,
     placement_rows,
     placement_sentence,
     plan_reason,
     plan_title,
-    sentence,
     shape_cells,
     shape_rows,
-    shorten,
     types_sentence,
     visible,
 )

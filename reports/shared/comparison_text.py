@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tcready.reports.bench.bench_view import BENCH_WORD, relative, time_interval
-from tcready.reports.shared.wording import VERDICT_WORD, code_of, percent, visible
+from tcready.reports.shared.phrases import percent
+from tcready.reports.shared.wording import VERDICT_WORD, code_of, visible
 from tcready.schema.comparison import (
     ArmChange,
     BenchChange,

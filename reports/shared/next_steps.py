@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.portable.target import LibraryModel
+from tcready.reports.shared.phrases import duration, first_line, number, percent, shorten
 from tcready.reports.shared.trace_wording import advice_words
 from tcready.reports.shared.urgency import WEIGHT, needs_change, operations, seconds, urgency
-from tcready.reports.shared.wording import (
-    code_of,
-    duration,
-    first_line,
-    number,
-    percent,
-    region_word,
-    shorten,
-    which_calls,
-)
+from tcready.reports.shared.wording import code_of, region_word, which_calls
 from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.enums import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.schema.observation import holds_for

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import STAGE_WORD, ddp_sentence, number, percent
+from tcready.reports.shared.phrases import number, percent
+from tcready.reports.shared.wording import STAGE_WORD, ddp_sentence
 from tcready.schema.code_line import Frame
 from tcready.schema.observation import Observation
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import code_of, number
+from tcready.reports.shared.phrases import number
+from tcready.reports.shared.wording import code_of
 from tcready.schema.report import Report
 from tcready.schema.static import Finding
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import PHASE_WORD, duration, number
+from tcready.reports.shared.phrases import duration, number
+from tcready.reports.shared.wording import PHASE_WORD
 from tcready.schema.report import TargetReport
 
 if TYPE_CHECKING:

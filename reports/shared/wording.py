@@ -11,25 +11,32 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.portable.target import NOTEBOOK, Target, quote
+from tcready.reports.shared.phrases import (
+    duration,
+    first_line,
+    ladder,
+    list_some,
+    named_target,
+    number,
+    percent,
+)
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.capture_failures import Break, CaptureFailures
 from tcready.schema.enums import (
     LEVELS,
     PLACEMENT_WORDS,
-    STAGES,
     RegionState,
     StageName,
     Status,
     TrainingPhase,
     Verdict,
     in_words,
-    lines_of,
 )
 from tcready.schema.enums import visible as visible
 from tcready.schema.fix import Fix
-from tcready.schema.observation import Stage, device_kind
+from tcready.schema.observation import device_kind
 from tcready.schema.report import Region, Report, TargetReport
-from tcready.schema.static import Finding, FindingTarget, RuleText
+from tcready.schema.static import Finding, RuleText
 from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -111,7 +118,6 @@ TIME_GROUPS: tuple[tuple[str, tuple[StageName, ...]], ...] = (
 )
 """Uses of the time of a run, and the stages that belong to each. A training step belongs to Dynamo too; the rest is
 `other`: the start and the end of the process, and the time between stages."""
-_MANY_NAMES = 4
 _REGION_WORD: dict[RegionState, str] = {
     "predicted": "predicted, not run",
     "proved": "proved",
@@ -121,21 +127,12 @@ PLACEMENT_COLUMNS = ("of ops", "of time", "graphs", "recompiles", "cold compile"
 _PARITY_WORD = {True: "same", False: "differs", None: "unknown"}
 _UNKNOWN = "\u2013"
 """A dash."""
-_MANY_CHARACTERS = 200
 _FALLBACK: dict[Verdict, str] = {
     "ready": "captured whole",
     "ready_by_region": "it breaks, but regions with at least half of its operations or of their time do not",
     "not_ready": "it breaks, and no regions with half of its operations or of their time are free of breaks",
     "unknown": "nothing ran",
 }
-
-
-def percent(share: float) -> str:
-    """Format `61 %`; only a share that is exactly whole is 100 %, only one that is exactly nothing 0 %."""
-    value = share * 100
-    if 99 < value < 100 or 0 < value < 1:
-        return f"{min(max(value, 0.1), 99.9):.1f} %"
-    return f"{value:.0f} %"
 
 
 PHASE_WORD: Mapping[str, str] = MappingProxyType(
@@ -149,36 +146,6 @@ PHASE_WORD: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names of the phases of compiling, for people."""
-
-
-def duration(seconds: float) -> str:
-    """Format `4 ms`, `1.3 s`, `600 s`."""
-    if seconds < 0.1:
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
-
-
-def reflow(text: str) -> str:
-    """Return prose without the line ends of its docstring: paragraphs and list items keep theirs."""
-    lines: list[str] = []
-    for line in map(str.rstrip, lines_of(text.strip())):
-        starts = not line or not lines or not lines[-1] or line.lstrip().startswith(("- ", "* "))
-        if starts or line.startswith("    "):
-            lines.append(line)
-        else:
-            lines[-1] += f" {line.strip()}"
-    return "\n".join(lines)
-
-
-def named_target(target: TargetReport, targets: Iterable[TargetReport]) -> str:
-    """Return the target, with its mode if the report has it in several."""
-    modes = {other.mode for other in targets if other.target == target.target}
-    return f"{target.target} ({target.mode})" if len(modes) > 1 else target.target
-
-
-def named_entry(entry: FindingTarget) -> str:
-    """Return the case or the target of a status, with the mode if it was run in several."""
-    return (entry.case or entry.target) + (f" ({entry.mode})" if entry.mode else "")
 
 
 def training_rows(training: Training) -> list[str]:
@@ -213,33 +180,6 @@ def fix_words(fix: Fix) -> str:
         fix.verified
     ]
     return f"{'safe by construction' if fix.safe else 'read it first'}; {proof}"
-
-
-def shorten(text: str) -> str:
-    """Return the beginning of a long text; the page and the JSON have all of it."""
-    return text if len(text) <= _MANY_CHARACTERS else f"{text[:_MANY_CHARACTERS].rstrip()} ..."
-
-
-def sentence(text: str) -> str:
-    """Return `text` with a capital, unless it begins with a name of code."""
-    word = text.partition(" ")[0]
-    return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
-
-
-def first_line(text: str) -> str:
-    """Return the first nonempty line."""
-    return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")
-
-
-def number(count: int, one: str, many: str | None = None) -> str:
-    """Format `1 error`, `2 errors`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def ladder(target: TargetReport) -> tuple[Stage, ...]:
-    """Return every stage once, in order; one that is missing in the report did not run."""
-    known = {stage.stage: stage for stage in target.stages}
-    return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
 
 
 def time_sentence(target: TargetReport) -> str:
@@ -312,7 +252,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
 
 def again_sentence(region: Region) -> str:
     """Return why instances recompile, and the fix that was tried; empty if neither is known."""
-    parts = [f"instances compile again on {_some(region.guards)}"] if region.guards else []
+    parts = [f"instances compile again on {list_some(region.guards)}"] if region.guards else []
     if region.cure:
         parts.append(f"tried: {region.cure}")
     return "; ".join(parts)
@@ -513,7 +453,7 @@ def skipped_frames(target: TargetReport) -> list[SkippedFrame]:
 def then_sentence(item: Break) -> str:
     """Return Dynamo's action at a break: `resume`, `skip frame: Net.forward`."""
     did = item.first.action.replace("_", " ")
-    return f"{did}: {_some([frame.symbol for frame in item.skipped])}" if item.skipped else did
+    return f"{did}: {list_some([frame.symbol for frame in item.skipped])}" if item.skipped else did
 
 
 @dataclass(frozen=True)
@@ -766,7 +706,7 @@ def _seen(shape: BreakEffect) -> str:
     if seen == predicted:
         return "so it was in the run"
     if seen.items() <= predicted.items():
-        return f"in the run so seen of {_some([frame.symbol for frame in shape.seen])}"
+        return f"in the run so seen of {list_some([frame.symbol for frame in shape.seen])}"
     return f"otherwise in the run: {_fates(shape.seen)}"
 
 
@@ -783,12 +723,7 @@ def _fates(frames: Sequence[FrameFate]) -> str:
         else:
             words = "", f" not compiled anyway{why}"
         grouped.setdefault(words, []).append(frame.symbol)
-    return "; ".join(f"{before}{_some(names)}{after}" for (before, after), names in grouped.items())
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MANY_NAMES
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MANY_NAMES])} and {more} more"
+    return "; ".join(f"{before}{list_some(names)}{after}" for (before, after), names in grouped.items())
 
 
 def backend_sentence(found: Backend) -> str:
@@ -805,7 +740,7 @@ def backend_sentence(found: Backend) -> str:
         names = [
             f"{item.operator} x{item.count}" if item.count > 1 else item.operator for item in found.fallbacks
         ]
-        parts.append(f"eager fallbacks: {_some(names)}")
+        parts.append(f"eager fallbacks: {list_some(names)}")
     if found.difference is not None:
         parts.append(f"{found.difference:.1e} from eager" if found.difference else "equal to eager")
     if found.cudagraphs is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import number, visible
+from tcready.reports.shared.phrases import number
+from tcready.reports.shared.wording import visible
 from tcready.reports.sweep.sweep_view import (
     by_urgency,
     changes,

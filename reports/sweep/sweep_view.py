@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import VERDICT_WORD, duration, number, percent
+from tcready.reports.shared.phrases import duration, number, percent
+from tcready.reports.shared.wording import VERDICT_WORD
 
 if TYPE_CHECKING:
     from tcready.schema.sweep import (

@@ -6,17 +6,13 @@ import shlex
 from dataclasses import replace
 
 from tcready.reports.shared.next_steps import Step, verdict_words
+from tcready.reports.shared.phrases import duration, ladder, named_target, number, percent
 from tcready.reports.shared.trace_wording import mode_words
 from tcready.reports.shared.wording import (
     STAGE_SIGN,
     code_of,
-    duration,
     how_to_prove,
     in_order,
-    ladder,
-    named_target,
-    number,
-    percent,
     region_word,
     training_rows,
     verdict_sentence,
@@ -29,9 +25,9 @@ from tcready.reports.text.full import (
     MANY_TARGETS,
     STAGE_STYLE,
     LongText,
-    Write,
     environment_words,
 )
+from tcready.reports.text.terminal_layout import Write
 from tcready.schema.enums import in_words, lines_of
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding

@@ -7,12 +7,21 @@ colors, as a `Text`, never as markup: the content of a model file cannot color, 
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tcready.reports.shared.next_steps import Step, steps, steps_for_source
+from tcready.reports.shared.phrases import (
+    duration,
+    first_line,
+    ladder,
+    named_entry,
+    named_target,
+    number,
+    percent,
+    reflow,
+    shorten,
+)
 from tcready.reports.shared.ranks_wording import rows as rank_rows
 from tcready.reports.shared.serving_wording import rows as serving_rows
 from tcready.reports.shared.trace_wording import (
@@ -36,10 +45,8 @@ from tcready.reports.shared.wording import (
     cases_sentence,
     code_of,
     cost_sentence,
-    duration,
     explain_disagrees,
     explain_sentence,
-    first_line,
     fix_words,
     further_lines,
     how_to_prove,
@@ -48,27 +55,20 @@ from tcready.reports.shared.wording import (
     keys_sentence,
     kind_of,
     lacks_sentence,
-    ladder,
     level_counts,
-    named_entry,
-    named_target,
     narrowed_sentence,
-    number,
     offers_change,
-    percent,
     placement_rows,
     placement_sentence,
     plan_reason,
     plan_title,
     proof_words,
-    reflow,
     region_word,
     rules_by_code,
     run_evidence,
     shape_cells,
     shape_rows,
     shape_sentence,
-    shorten,
     skip_sentence,
     static_evidence,
     status_counts,
@@ -82,7 +82,8 @@ from tcready.reports.shared.wording import (
     was_shown,
     which_calls,
 )
-from tcready.reports.text.column_width import cell_len, chop_cells
+from tcready.reports.text.column_width import cell_len
+from tcready.reports.text.terminal_layout import Write, rows_of, source_window
 from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.enums import lines_of
 from tcready.schema.fix import Fix
@@ -90,14 +91,11 @@ from tcready.schema.observation import Stage
 from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.short_ids import short_names
 from tcready.schema.static import Finding, RuleText
-from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
     from tcready.reports.bench.bench_text import Line
     from tcready.schema.run import Plan
 
-TAB = 4
-TERMINAL_TAB = 8
 EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
 MANY_TARGETS = 3
 """With more targets that were run than this, only verdicts are shown."""
@@ -115,104 +113,6 @@ VERDICT_STYLE = {
     "unknown": "bold",
 }
 STAGE_STYLE = {"pass": "green", "fail": "red", "not_run": "dim"}
-
-
-Parts = Sequence[tuple[str, str]]
-"""One line: texts and their styles."""
-Write = Callable[[Parts], None]
-
-
-def plain(out: io.StringIO) -> Write:
-    def write(parts: Parts) -> None:
-        out.write(_expanded("".join(text for text, _ in parts).rstrip(), TERMINAL_TAB) + "\n")
-
-    return write
-
-
-def coloured(out: io.StringIO, width: int) -> Write:
-    """Add colors with rich. Importing it takes as long as checking a small file, so it is used for colors only."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(
-        file=out,
-        width=width,
-        color_system="standard",
-        force_terminal=True,
-        legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        _environ={},
-    )
-
-    def write(parts: Parts) -> None:
-        text = Text.assemble(*parts)
-        text.rstrip()
-        console.print(text, soft_wrap=True)
-
-    return write
-
-
-def _expanded(text: str, size: int) -> str:
-    """Return `text` with each tab expanded to the next multiple of `size` cells."""
-    head, *rest = text.split("\t")
-    for part in rest:
-        head += " " * (size - cell_len(head) % size) + part
-    return head
-
-
-def _rows(text: str, room: int) -> Iterator[str]:
-    """Return `text` in rows of at most `room` cells, broken between words; longer words are cut."""
-    for line in text.split("\n"):
-        row = ""
-        for word in re.findall(r"\s*\S+\s*", _expanded(line, TAB)):
-            if cell_len(row) + cell_len(word.rstrip()) <= room:
-                row += word
-                continue
-            if row:
-                yield row.rstrip()
-            *full, row = chop_cells(word, room) if cell_len(word.rstrip()) > room else [word]
-            yield from full
-        yield row.rstrip()
-
-
-@dataclass(frozen=True)
-class SourceWindow:
-    """The visible part of a source line, and the position of its caret (in terminal cells)."""
-
-    text: str
-    caret: int
-    length: int
-
-
-def source_window(line: str, column: int, end_column: int, room: int) -> SourceWindow:
-    """Return the part of `line` that fits `room` cells around the characters [column, end_column), 1-based.
-
-    Tabs expand to the next multiple of TAB, wide characters count two cells, an ellipsis marks what is cut.
-    """
-    shown: list[str] = []
-    at = 0
-    starts = [0]
-    for character in line:
-        piece = " " * (TAB - at % TAB) if character == "\t" else visible(character)
-        shown.append(piece)
-        at += cell_len(piece)
-        starts.append(at)
-    first = min(max(column - 1, 0), len(line))
-    last = min(max(end_column - 1, first), len(line))
-    begin, end = 0, len(line)
-    if at > room:
-        while begin < first and starts[first] - starts[begin] > room // 4:
-            begin += 1
-        left = 1 if begin else 0
-        end = begin
-        while end < len(line) and starts[end + 1] - starts[begin] <= room - left - 1:
-            end += 1
-    text = ("…" if begin else "") + "".join(shown[begin:end]) + ("…" if end < len(line) else "")
-    caret = starts[first] - starts[begin] + (1 if begin else 0)
-    length = starts[min(last, max(end, first))] - starts[first]
-    return SourceWindow(text, caret, max(length, 1))
 
 
 class LongText:
@@ -263,7 +163,7 @@ class LongText:
         """Write `lead`, then `body` wrapped beside it; newlines in `prose` are kept."""
         indent = cell_len(lead)
         shown = visible(body, keep="\n\t" if prose else "\t")
-        for index, row in enumerate(_rows(shown, max(self.width - indent, 20))):
+        for index, row in enumerate(rows_of(shown, max(self.width - indent, 20))):
             self.line(" " * indent if index else (lead, lead_style), (row, style))
 
     def header(self, finding: Finding, tail: str = "") -> None:

@@ -10,7 +10,8 @@ import io
 
 from tcready.reports.text.brief import LAYOUTS, BriefText
 from tcready.reports.text.column_width import cell_len
-from tcready.reports.text.full import LongText, Write, coloured, plain
+from tcready.reports.text.full import LongText
+from tcready.reports.text.terminal_layout import Write, coloured, plain
 from tcready.schema.report import Report
 from tcready.schema.static import Finding
 

@@ -19,8 +19,9 @@ from tcready.dynamic.worker.core.journal import Journal  # noqa: E402
 from tcready.dynamic.worker.core.model_store import Lent, copied  # noqa: E402
 from tcready.dynamic.worker.core.request import Work  # noqa: E402
 from tcready.dynamic.worker.measure import agreement, precision  # noqa: E402
-from tcready.dynamic.worker.measure.agreement import Agreement, Calls, Prepare, differs, judge  # noqa: E402
+from tcready.dynamic.worker.measure.agreement import Agreement, Calls, Prepare, judge  # noqa: E402
 from tcready.dynamic.worker.measure.call_outcome import Outcome, sharing  # noqa: E402
+from tcready.dynamic.worker.measure.outcome_structure import differs  # noqa: E402
 from tcready.dynamic.worker.measure.output_comparison import outcome_of  # noqa: E402
 from tcready.dynamic.worker.torch_internals.compile_calls import memory_of  # noqa: E402
 from tcready.portable.options import RunOptions  # noqa: E402

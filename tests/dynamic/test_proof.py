@@ -571,7 +571,8 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
 @pytest.mark.dynamo
 def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
     import torch
-    from tcready.dynamic.worker.proof.effects_of_call import Behaviour, same_digits
+    from tcready.dynamic.worker.proof.behaviour import Behaviour
+    from tcready.dynamic.worker.proof.behaviour_differences import same_digits
 
     def seen(number: float, gradient: float | None = 1.0) -> Behaviour:
         found = None if gradient is None else torch.tensor(gradient)
@@ -586,7 +587,8 @@ def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
 
 def test_integers_of_few_bits_are_tried_at_their_end() -> None:
     import torch
-    from tcready.dynamic.worker.proof.variations import LARGE, every, fitting
+    from tcready.dynamic.worker.proof.input_changes import LARGE
+    from tcready.dynamic.worker.proof.variations import every, fitting
 
     name = "with a large number"
     for dtype, most in ((torch.uint8, 255), (torch.int16, 32_767), (torch.int64, LARGE)):
@@ -805,7 +807,8 @@ def get_inputs():
 
 @pytest.mark.dynamo
 def test_of_a_list_of_times_no_item_is_compared() -> None:
-    from tcready.dynamic.worker.proof.effects_of_call import Behaviour, difference, restless
+    from tcready.dynamic.worker.proof.behaviour import Behaviour
+    from tcready.dynamic.worker.proof.behaviour_differences import difference, restless
 
     def seen(**state: object) -> Behaviour:
         return Behaviour(

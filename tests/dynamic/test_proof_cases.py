@@ -37,7 +37,7 @@ def test_a_patch_is_judged_as_its_name_says(case: str, tmp_path: Path) -> None:
 
 
 def test_calls_that_differ_in_the_same_way_are_described_together() -> None:
-    from tcready.dynamic.worker.proof.trials import _describe_conditions
+    from tcready.dynamic.worker.proof.trace import _describe_conditions
 
     assert _describe_conditions({}) is None
     assert (

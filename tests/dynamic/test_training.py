@@ -21,8 +21,8 @@ from tcready.schema.static import Finding, StaticResult
 torch = pytest.importorskip("torch")
 
 from tcready.dynamic.worker.inputs.loss import NotTrainedError, loss_of  # noqa: E402
-from tcready.dynamic.worker.measure.agreement import differs, structure_differences, unequal_leaves  # noqa: E402
 from tcready.dynamic.worker.measure.gradients import Trained, outcome_of_step  # noqa: E402
+from tcready.dynamic.worker.measure.outcome_structure import differs, structure_differences, unequal_leaves  # noqa: E402
 from tcready.dynamic.worker.stages.training import STEP_FILE  # noqa: E402
 
 pytestmark = pytest.mark.dynamo

@@ -25,16 +25,9 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready import reports
 from tcready.reports.bench import bench_text
-from tcready.reports.shared.wording import (
-    kind_of,
-    number,
-    percent,
-    reflow,
-    shape_sentence,
-    time_sentence,
-    visible,
-)
-from tcready.reports.text.full import source_window
+from tcready.reports.shared.phrases import number, percent, reflow
+from tcready.reports.shared.wording import kind_of, shape_sentence, time_sentence, visible
+from tcready.reports.text.terminal_layout import source_window
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.code_line import Frame
 from tcready.schema.enums import STAGES, lines_of

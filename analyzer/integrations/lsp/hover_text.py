@@ -9,18 +9,14 @@ from dataclasses import dataclass
 
 from tcready.integrations.lsp.last_run import LastRun
 from tcready.reports.markdown.comment import plain
+from tcready.reports.shared.phrases import named_target, number, percent, reflow, shorten
 from tcready.reports.shared.wording import (
     EFFECT_WORD,
     VERDICT_WORD,
     advice_on,
     code_of,
     cost_sentence,
-    named_target,
-    number,
-    percent,
-    reflow,
     run_evidence,
-    shorten,
     static_evidence,
     status_phrase,
     visible,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tcready.reports.shared.wording import number, visible
+from tcready.reports.shared.phrases import number
+from tcready.reports.shared.wording import visible
 
 ROOM = 4000
 """Default limit of a whole answer, text and data together, in characters. The caller may raise it."""

@@ -9,25 +9,21 @@ from tcready.integrations.mcp.answer import Answer, Piece, Section
 from tcready.reports.bench.bench_view import IN_SHORT, answer, case_title, facts, table
 from tcready.reports.machine.fix_output import CALL, SET, settings_code
 from tcready.reports.shared.next_steps import steps, steps_for_source, verdict_words
+from tcready.reports.shared.phrases import first_line, named_target, number, percent, shorten
 from tcready.reports.shared.trace_wording import mode_words
 from tcready.reports.shared.wording import (
     PLACEMENT_COLUMNS,
     VERDICT_WORD,
     code_of,
     findings_to_list,
-    first_line,
     keys_sentence,
     level_counts,
-    named_target,
     narrowed_sentence,
-    number,
-    percent,
     placement_rows,
     plan_title,
     proof_words,
     region_word,
     share_words,
-    shorten,
     verdict_sentence,
 )
 from tcready.reports.text.notebook_places import by_cell

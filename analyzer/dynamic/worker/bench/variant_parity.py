@@ -27,9 +27,10 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import one_line
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD
 from tcready.dynamic.worker.inputs.loss import Loss
-from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, differs, judge
+from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, judge
 from tcready.dynamic.worker.measure.call_outcome import Difference, Outcome
 from tcready.dynamic.worker.measure.gradients import wanted_parameters
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.precision import (
     SMALL,
     Called,

@@ -29,7 +29,7 @@ from tcready.dynamic.worker.core.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.core.lines import can_watch
 from tcready.dynamic.worker.core.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD
-from tcready.dynamic.worker.proof.variations import drawn
+from tcready.dynamic.worker.proof.input_changes import drawn
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.portable.options import RunOptions
 from tcready.schema.bench import BenchAnswer, BenchRequest

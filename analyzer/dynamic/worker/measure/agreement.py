@@ -30,10 +30,15 @@ from tcready.dynamic.worker.measure.call_outcome import (
     is_discrete,
     kind_of,
     labels_of,
-    unlike,
     without,
 )
 from tcready.dynamic.worker.measure.effects import outcome_of_call
+from tcready.dynamic.worker.measure.outcome_structure import (
+    cached_on_one_side,
+    equal_values,
+    structure_differences,
+    unequal_leaves,
+)
 from tcready.dynamic.worker.measure.output_comparison import by_tolerance
 from tcready.dynamic.worker.measure.precision import (
     SMALL,
@@ -47,6 +52,19 @@ from tcready.dynamic.worker.measure.precision import (
     tensors_of,
     wide_dtype,
     widen_in_place,
+)
+from tcready.dynamic.worker.measure.tensor_distance import (
+    distance_of,
+    distances,
+    flat_of,
+    floors_of,
+    is_bulk_as_precise,
+    mostly_flip,
+    not_finite,
+    rms,
+    size_of,
+    times_of,
+    to_dense_of,
 )
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
@@ -70,8 +88,6 @@ SENSITIVITY = 5.0
 """The largest ratio of the difference between eager and compiled code to the effect of one rounding: how far the
 result of eager code moves if its inputs and weights change by one rounding. Used if there is no wide result, or if it
 is no measure of rounding."""
-LONGEST = 200
-"""The maximum length of a message about values that are not tensors."""
 TOO_FAR = 0.1
 """The error of eager code above which the wide result is no measure of rounding: the wide run may have drawn other
 random numbers or taken another branch."""
@@ -97,11 +113,6 @@ MANY = 1 << 22
 """If values may repeat, distinct ones are counted in tensors of up to this size; larger tensors have enough of them."""
 STATE = ("buffer", "attribute", "parameter", "argument")
 """Kinds of leaves that a call leaves behind."""
-CHUNK = 1 << 22
-"""The number of values that are copied to float64 at a time."""
-FLOOR = 1e-3
-"""A difference is divided by at least this fraction of the largest tensor of the same kind. If a tensor should be
-zero, both sides hold only noise."""
 
 Verdict = Literal["equal", "rounding", "mistake", "not_comparable"]
 Prepare = Callable[[Case], Case]
@@ -228,25 +239,8 @@ def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls)
     return _by_wide(context, expected, actual, unequal, calls, wide)
 
 
-def cached_on_one_side(expected: Outcome, actual: Outcome) -> frozenset[str]:
-    """Return labels of buffers and attributes that only one side has: code may cache a result in eager mode, and
-    compute it each time if it is compiled."""
-    labels = {*labels_of(expected)} ^ {*labels_of(actual)}
-    return frozenset(label for label in labels if kind_of(label) in ("attribute", "buffer"))
-
-
 def _leaving_out(run: Run, labels: frozenset[str]) -> Run:
     return lambda model, prepare, compiled: without(run(model, prepare, compiled), labels)
-
-
-def differs(expected: Outcome, actual: Outcome) -> bool:
-    """Return whether anything is not equal, bit for bit (NaN equals NaN)."""
-    return bool(structure_differences(expected, actual) or unequal_leaves(expected, actual))
-
-
-def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
-    """Return the indices of the leaves that are not equal, in two outcomes of one structure."""
-    return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
 UNSTEADY_WORDS = "two eager runs with the same seeds differ"
@@ -261,66 +255,6 @@ def rounding_words(compared: Compared) -> str:
     elif compared.eager_error is not None:
         text += f": one rounding error in inputs and weights changes eager results by {share(compared.eager_error)}"
     return text
-
-
-def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
-    """Return where `actual` has another structure, type, shape, dtype or text."""
-    if one_sided := set(labels_of(expected)) ^ set(labels_of(actual)):
-        left = [label for label in labels_of(expected) + labels_of(actual) if label in one_sided]
-        left = [label for label in left if kind_of(label) != "output"]
-        if left:
-            side = "eager" if left[0] in labels_of(expected) else "compiled"
-            return (f"{left[0]}: only {side} code writes to it",)
-    if expected.structure != actual.structure or labels_of(expected) != labels_of(actual):
-        return ("the compiled output has a different structure from the eager one",)
-    found = []
-    for (label, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
-        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-            if text := unlike(one, other):
-                found.append(f"{label}: {text}")
-        elif type(one) is not type(other):
-            found.append(f"{label}: {_type_of(one)} in eager code, {_type_of(other)} in compiled code")
-        elif not _is_number(one) and not equal_values(one, other):
-            found.append(f"{label}: {one!r} became {other!r}"[:LONGEST])
-    return tuple(found)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex))
-
-
-def _type_of(value: Any) -> str:
-    return "None" if value is None else type(value).__name__
-
-
-def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
-    for (_, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
-        yield one, other
-
-
-def equal_values(one: Any, other: Any) -> bool:
-    """Return whether two leaves of one shape and dtype are equal (NaN equals NaN)."""
-    if not isinstance(one, torch.Tensor):
-        if isinstance(one, (bool, int, float, complex)):
-            return bool(one == other) or (one != one and other != other)
-        if isinstance(one, (str, bytes)):
-            return bool(one == other)
-        if type(one).__module__ == "numpy" and hasattr(one, "dtype"):
-            return one.dtype.kind not in "biufc" or equal_values(torch.as_tensor(one), torch.as_tensor(other))
-        return not isinstance(one, (torch.dtype, torch.device, frozenset, set, range)) or bool(one == other)
-    if one.is_meta or other.is_meta:
-        return bool(one.is_meta and other.is_meta)
-    if one.is_nested:
-        return equal_values(one.values(), other.values())
-    one, other = _to_dense(one), _to_dense(other)
-    if torch.equal(one, other):
-        return True
-    left, right = _real(one.detach()), _real(other.detach())
-    return bool(((left == right) | ((left != left) & (right != right))).all())
-
-
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 # In a wide dtype
@@ -342,8 +276,8 @@ def _is_further(
         one, other, right = expected.leaves[at][1], actual.leaves[at][1], exact.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return True
-        floor = eps_of(one.dtype) * least * _rms(right)
-        if _distance(other, right) > _times(times, one.numel()) * max(_distance(one, right), floor):
+        floor = eps_of(one.dtype) * least * rms(right)
+        if distance_of(other, right) > times_of(times, one.numel()) * max(distance_of(one, right), floor):
             return True
     return False
 
@@ -493,7 +427,7 @@ def judge_by_wide(
     rounding, which decide whether integers may differ. `repeats`: whether all inputs may have one value. Values then
     repeat, and only distinct values average out chance.
     """
-    floors = _floors(wide.eager)
+    floors = floors_of(wide.eager)
     worst: Compared | None = None
     mistakes: list[str] = []
     for at in unequal:
@@ -511,26 +445,26 @@ def judge_by_wide(
             if not text and again is not None:
                 # Results that depend on rounding, such as a check that probabilities sum to 1, do so in any dtype.
                 found = discrete_difference(exact, again, [one, *own])
-                flips = found.unsure and _mostly_flip(exact, again, [one, *own])
+                flips = found.unsure and mostly_flip(exact, again, [one, *own])
                 text = f"{found.text} in {_name(wide.dtype)}" if found.text and not flips else ""
             if text:
                 mistakes.append(f"{label}: {text}")
             continue
-        one, other, exact = map(_to_dense, (one, other, exact))
-        again = None if again is None else _to_dense(again)
-        if text := _not_finite(one, other, exact):
+        one, other, exact = map(to_dense_of, (one, other, exact))
+        again = None if again is None else to_dense_of(again)
+        if text := not_finite(one, other, exact):
             mistakes.append(f"{label}: {text}")
             continue
-        if again is not None and (text := _not_finite(exact, again)):
+        if again is not None and (text := not_finite(exact, again)):
             mistakes.append(f"{label}: {text} in {_name(wide.dtype)}")
             continue
         floor = floors.get(kind_of(label), 0.0)
         compared = _figures(label, one, other, exact, again, wide, floor)
         values = int(exact.unique().numel()) if repeats and one.numel() <= MANY else one.numel()
-        own = [_to_dense(each.leaves[at][1]) for each in _reroundings(moved, expected, compared, values)]
-        size = _size(exact, one, floor)
-        spread = max((_distance(one, each) / size for each in own), default=None)
-        flips = spread is not None and _is_bulk_as_precise(one, other, exact)
+        own = [to_dense_of(each.leaves[at][1]) for each in _reroundings(moved, expected, compared, values)]
+        size = size_of(exact, one, floor)
+        spread = max((distance_of(one, each) / size for each in own), default=None)
+        flips = spread is not None and is_bulk_as_precise(one, other, exact)
         text = _explain_excess(compared, one.dtype, values, wide, fused, spread, flips)
         if worst is None or (bool(text) and not mistakes) or compared.difference > worst.difference:
             worst = compared
@@ -543,26 +477,6 @@ def _agreement(mistakes: Sequence[str], worst: Compared | None) -> Agreement:
     return Agreement("mistake" if mistakes else "rounding", tuple(mistakes), worst)
 
 
-def _mostly_flip(one: Any, other: Any, rounded: Sequence[Any]) -> bool:
-    """Return whether at least half of the values that differ also change under different rounding."""
-    if not isinstance(one, torch.Tensor):
-        return True
-    wrong = one != other
-    flips = torch.zeros_like(wrong)
-    for each in rounded:
-        flips |= one != each
-    return 2 * int((wrong & flips).sum()) >= int(wrong.sum())
-
-
-def _to_dense(value: Any) -> torch.Tensor:
-    """Convert a number or a tensor of any layout that can be compared to a dense tensor."""
-    # The default device may be another one.
-    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value, device="cpu")
-    if tensor.is_quantized:
-        return tensor.dequantize()
-    return tensor.to_dense() if tensor.layout != torch.strided else tensor
-
-
 def _figures(
     label: str,
     one: torch.Tensor,
@@ -572,22 +486,16 @@ def _figures(
     wide: Wide,
     floor: float,
 ) -> Compared:
-    size = _size(exact, one, floor)
+    size = size_of(exact, one, floor)
     return Compared(
         label,
         _name(one.dtype),
-        _distance(one, other) / size,
+        distance_of(one, other) / size,
         _name(wide.dtype),
-        _distance(one, exact) / size,
-        _distance(other, exact) / size,
-        None if again is None else _distance(exact, again) / size,
+        distance_of(one, exact) / size,
+        distance_of(other, exact) / size,
+        None if again is None else distance_of(exact, again) / size,
     )
-
-
-def _size(exact: torch.Tensor, one: torch.Tensor, floor: float) -> float:
-    """Return the divisor of a difference: the root mean square of the wide result, or of the eager result if that is
-    larger. If the exact result is zero, the eager result is rounding noise."""
-    return max(_rms(exact), _rms(one), floor) or 1.0
 
 
 def _reroundings(
@@ -596,7 +504,7 @@ def _reroundings(
     """Return outcomes of eager code under different rounding if they are needed: if the wide result is no measure of
     rounding, or if chance decides."""
     own, error = compared.eager_error or 0.0, compared.compiled_error or 0.0
-    needed = own > TOO_FAR or error > _times(DOUBT, values) * own
+    needed = own > TOO_FAR or error > times_of(DOUBT, values) * own
     return [each for each in moved() if labels_of(each) == labels_of(expected)] if needed else []
 
 
@@ -632,28 +540,16 @@ def _explain_excess(
         return ""
     first, second = wide.names
     least = eps_of(dtype) / (8 if values >= EXCESS[0][0] else 2)
-    if wide.lost_casts and error > _times(LESS, values) * max(own, least):
+    if wide.lost_casts and error > times_of(LESS, values) * max(own, least):
         return f"{_errors(compared, first)}: {second} omits casts to a more precise dtype that {first} makes"
     chance = own > TOO_FAR or values < EXCESS[1][0]
     if spread is not None and chance and compared.difference > SENSITIVITY * max(spread, least):
         how = f"one rounding error in inputs and weights changes {first} by {share(spread)}"
         return f"differs by {share(compared.difference)}: {how}"
-    times = max(_times(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
+    times = max(times_of(EXCESS, values), EXCESS_OF_FUSED if fused else 0.0)
     if error > times * max(own, least, (spread or 0.0) if flips else 0.0):
         return f"{_errors(compared, first)}: {second} computes less precisely"
     return ""
-
-
-def _is_bulk_as_precise(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Return whether the median error of compiled code is at most twice that of eager code."""
-    right = _precise(_flat(exact))
-    own, error = ((_precise(_flat(each)) - right).abs() for each in (one, other))
-    least = eps_of(one.dtype) / 2 * right.abs()
-    return bool(error.median() <= 2 * torch.maximum(own.median(), least.median()))
-
-
-def _times(table: tuple[tuple[int, float], ...], values: int) -> float:
-    return next(times for least, times in table if values >= least)
 
 
 def _errors(compared: Compared, first: str) -> str:
@@ -666,61 +562,6 @@ def _errors(compared: Compared, first: str) -> str:
 def share(value: float) -> str:
     """A part of the size of a tensor, as a percentage with two digits or more."""
     return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
-
-
-def _not_finite(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor | None = None) -> str:
-    """Describe where NaN or infinity differs from eager code; empty if nowhere. Compiled code may have a finite value
-    where eager code does not, if the wide result is finite too."""
-    left, right = _real(one), _real(other)
-    finite = torch.isfinite(left)
-    lost = finite & ~torch.isfinite(right)
-    if count := int(lost.sum()):
-        return f"{count} of {int(finite.sum())} finite values became NaN or infinite"
-    others = ~finite & (left != right) & ~(torch.isnan(left) & torch.isnan(right))
-    if exact is not None:
-        others &= ~(torch.isfinite(_real(exact)) & torch.isfinite(right))
-    count = int(others.sum())
-    every = int((~finite).sum())
-    return f"{count} of {every} values that are NaN or infinite in eager code differ" if count else ""
-
-
-def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The root mean square of the differences between values that are finite on both sides."""
-    left, right = _flat(one), _flat(other)
-    if left.shape != right.shape:
-        return math.inf
-    pairs = zip(left.split(CHUNK), right.split(CHUNK), strict=True)
-    return _root_mean_square((_precise(a) - _precise(b) for a, b in pairs), left.numel())
-
-
-def _rms(tensor: torch.Tensor) -> float:
-    """The root mean square of the finite values."""
-    flat = _flat(tensor)
-    return _root_mean_square((_precise(each) for each in flat.split(CHUNK)), flat.numel())
-
-
-def _root_mean_square(parts: Iterator[torch.Tensor], count: int) -> float:
-    squares = [torch.where(torch.isfinite(each), each, 0.0).square().sum() for each in parts]
-    return math.sqrt(float(torch.stack(squares).sum()) / count) if count else 0.0
-
-
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    dense = _to_dense(tensor)
-    if dense.layout != torch.strided or dense.is_quantized:
-        return torch.zeros(0, device=dense.device)
-    return _real(dense).reshape(-1)
-
-
-def _precise(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
-
-
-def _floors(outcome: Outcome) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for label, leaf in outcome.leaves:
-        if isinstance(leaf, torch.Tensor) and not is_discrete(leaf):
-            found[kind_of(label)] = max(found.get(kind_of(label), 0.0), FLOOR * _rms(leaf))
-    return found
 
 
 # By eager code alone
@@ -759,7 +600,7 @@ def _by_sensitivity(
 ) -> Agreement:
     """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
     moved = [each for each in _run_rerounded(context, calls) if labels_of(each) == labels_of(expected)]
-    floors = _floors(expected)
+    floors = floors_of(expected)
     worst: Compared | None = None
     mistakes: list[str] = []
     for at in unequal:
@@ -771,13 +612,13 @@ def _by_sensitivity(
             if found.text and not found.unsure:
                 mistakes.append(f"{label}: {found.text}")
             continue
-        one, other, *own = map(_to_dense, (one, other, *own))
-        if text := _not_finite(one, other):
+        one, other, *own = map(to_dense_of, (one, other, *own))
+        if text := not_finite(one, other):
             mistakes.append(f"{label}: {text}")
             continue
-        size = max(_rms(one), floors.get(kind_of(label), 0.0)) or 1.0
-        difference = _distance(one, other) / size
-        spread = max((_distance(one, each) / size for each in own), default=0.0)
+        size = max(rms(one), floors.get(kind_of(label), 0.0)) or 1.0
+        difference = distance_of(one, other) / size
+        spread = max((distance_of(one, each) / size for each in own), default=0.0)
         compared = Compared(label, _name(one.dtype), difference, "", spread or None, None, None, why)
         worst = compared if worst is None or difference > worst.difference else worst
         if difference > SENSITIVITY * max(spread, eps_of(one.dtype) / 2):
@@ -800,8 +641,8 @@ def _repeats_differ_alike(
         one, other = expected.leaves[at][1], actual.leaves[at][1]
         if is_discrete(one) or not isinstance(one, torch.Tensor):
             return False
-        one, other = _to_dense(one), _to_dense(other)
-        return not _not_finite(one, other) and _distance(one, other) <= REPEATED * _rms(one)
+        one, other = to_dense_of(one), to_dense_of(other)
+        return not not_finite(one, other) and distance_of(one, other) <= REPEATED * rms(one)
 
     if distributed.on_any(not all(map(is_small, unequal)), context.work):
         return False
@@ -811,7 +652,7 @@ def _repeats_differ_alike(
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return False
         for at in unequal:
-            apart = _distances(expected, again, at)
+            apart = distances(expected, again, at)
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
         if distributed.on_any(not all(bool(each.any()) for each in noise.values()), context.work):
             return (
@@ -819,18 +660,13 @@ def _repeats_differ_alike(
             )
 
     def is_noise(at: int) -> bool:
-        apart, of_eager = _distances(expected, actual, at), noise[at]
-        whole = _rms(of_eager)
-        is_far = apart > torch.maximum(8 * of_eager, REPEATED * _flat(expected.leaves[at][1]).abs())
+        apart, of_eager = distances(expected, actual, at), noise[at]
+        whole = rms(of_eager)
+        is_far = apart > torch.maximum(8 * of_eager, REPEATED * flat_of(expected.leaves[at][1]).abs())
         few = int(is_far.sum()) <= RARE * is_far.numel() and not bool((is_far & (apart > 8 * whole)).any())
-        return few and _rms(apart) <= 2 * whole
+        return few and rms(apart) <= 2 * whole
 
     return not distributed.on_any(not all(map(is_noise, unequal)), context.work)
-
-
-def _distances(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
-    """Return the absolute differences between the elements of a leaf."""
-    return (_flat(one.leaves[at][1]) - _flat(other.leaves[at][1])).abs()
 
 
 def _eager_again(context: Context, calls: Calls) -> Outcome:
@@ -894,12 +730,12 @@ def _is_unsteady(samples: Sequence[Any], other: Any) -> bool:
     one, *again = samples
     if all(equal_values(one, each) for each in again):
         return False
-    if not isinstance(one, torch.Tensor) or is_discrete(one) or any(_not_finite(one, each) for each in again):
+    if not isinstance(one, torch.Tensor) or is_discrete(one) or any(not_finite(one, each) for each in again):
         return True
-    if _not_finite(one, other):
+    if not_finite(one, other):
         return False
-    spread = max(_distance(*pair) for pair in itertools.combinations(samples, 2))
-    return spread >= UNSTEADY * _distance(one, other)
+    spread = max(distance_of(*pair) for pair in itertools.combinations(samples, 2))
+    return spread >= UNSTEADY * distance_of(one, other)
 
 
 def _has_label(difference: str, label: str) -> bool:

@@ -15,8 +15,9 @@ import torch
 from tcready.dynamic.worker.core.calling import CALLS, call
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.measure.agreement import Calls, differs
+from tcready.dynamic.worker.measure.agreement import Calls
 from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.random_calls import copied, graphs_ended, repeated_calls
 from tcready.dynamic.worker.torch_internals import pytree
 

@@ -15,8 +15,9 @@ from tcready.dynamic.worker.core.calling import CALLS, call, seed_generators
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.generators import Generators
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, differs
+from tcready.dynamic.worker.measure.agreement import Calls, Prepare
 from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal, join_outcomes
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable

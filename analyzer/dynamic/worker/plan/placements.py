@@ -14,11 +14,12 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import counted, one_line
 from tcready.dynamic.worker.measure import gradients, other_values
-from tcready.dynamic.worker.measure.agreement import case_calls, differs, judge
+from tcready.dynamic.worker.measure.agreement import case_calls, judge
 from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal
 from tcready.dynamic.worker.measure.coverage import coverage, weight_by_case
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.measure.effects import ObservedCall
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import compare, tensors_in
 from tcready.dynamic.worker.measure.random_calls import calls_of, compare_compiled, is_troubled, reached_limit
 from tcready.dynamic.worker.torch_internals import dynamo

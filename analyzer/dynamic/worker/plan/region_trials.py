@@ -17,9 +17,10 @@ from tcready.dynamic.worker.core.calling import compile_error, without_autocast
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, differs, judge
+from tcready.dynamic.worker.measure.agreement import Calls, Prepare, judge
 from tcready.dynamic.worker.measure.call_outcome import Outcome, join_outcomes
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of
 from tcready.dynamic.worker.measure.recorded_calls import RecordedCall, record_calls
 from tcready.dynamic.worker.plan.placements import fresh

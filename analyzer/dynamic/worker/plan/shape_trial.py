@@ -15,9 +15,10 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.journal import one_line
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, differs, judge
+from tcready.dynamic.worker.measure.agreement import Calls, Prepare, judge
 from tcready.dynamic.worker.measure.call_outcome import Outcome
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of, tensors_in
 from tcready.dynamic.worker.plan.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.proof.copied_values import is_plain
 from tcready.dynamic.worker.proof.effects_of_call import user_loggers
+from tcready.dynamic.worker.proof.input_changes import VaryOne
 from tcready.dynamic.worker.proof.variations import (
     AFTER_OTHER_MODE,
     APART_BY_FIRST,
@@ -25,7 +26,6 @@ from tcready.dynamic.worker.proof.variations import (
     OTHER_MODE_INSIDE,
     OTHER_NUMBERS,
     OTHER_WEIGHTS,
-    VaryOne,
     each_apart,
     set_to,
     turned_alone,

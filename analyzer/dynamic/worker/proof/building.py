@@ -14,7 +14,9 @@ from tcready.dynamic.worker.core.journal import RunEndedError
 from tcready.dynamic.worker.core.pipeline import TO_A_MODEL
 from tcready.dynamic.worker.core.step import climb
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour, heard, lines_that_move, state_of
+from tcready.dynamic.worker.proof.behaviour import Behaviour
+from tcready.dynamic.worker.proof.behaviour_differences import lines_that_move
+from tcready.dynamic.worker.proof.effects_of_call import heard, state_of
 from tcready.dynamic.worker.proof.global_state import (
     environment_read,
     environment_set,

@@ -30,18 +30,19 @@ from tcready.dynamic.worker.proof.alterations import (
     setting,
     weights_of,
 )
+from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.constructors import build_with
 from tcready.dynamic.worker.proof.copied_values import drained
 from tcready.dynamic.worker.proof.effects_of_call import (
     GRADIENT_SCALE,
     LARGE_GRADIENT_SCALE,
-    Behaviour,
     observe_call,
     reduce_to_outputs,
     reduce_to_types,
 )
 from tcready.dynamic.worker.proof.exception_handlers import Caught, caught_around
 from tcready.dynamic.worker.proof.global_state import environment_set
+from tcready.dynamic.worker.proof.input_changes import VaryOne, drawn, map_plain, plain_leaves
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import (
     AFTER_INFERENCE,
@@ -82,14 +83,10 @@ from tcready.dynamic.worker.proof.variations import (
     TWICE,
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
-    VaryOne,
     built_with,
-    drawn,
     every,
     fitting,
     late,
-    map_plain,
-    plain_leaves,
     set_to,
 )
 from tcready.dynamic.worker.proof.widening import Widening

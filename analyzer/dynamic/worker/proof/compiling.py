@@ -8,8 +8,10 @@ from types import ModuleType
 from typing import Any
 
 from tcready.dynamic.worker.core.case import Case
+from tcready.dynamic.worker.proof.behaviour import Behaviour
+from tcready.dynamic.worker.proof.behaviour_differences import restless
 from tcready.dynamic.worker.proof.calls import Key, called
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour, restless, state_of
+from tcready.dynamic.worker.proof.effects_of_call import state_of
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable

@@ -12,7 +12,8 @@ from typing import Any
 
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD
-from tcready.dynamic.worker.proof.variations import VaryOne, built_with
+from tcready.dynamic.worker.proof.input_changes import VaryOne
+from tcready.dynamic.worker.proof.variations import built_with
 from tcready.schema.enums import Mode
 
 _PLAIN = (bool, int, float, str, type(None))

@@ -15,13 +15,10 @@ from typing import Any
 
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.calls import MODES, Key
 from tcready.dynamic.worker.proof.compiling import Compiling
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour
-from tcready.dynamic.worker.proof.shared_models import Models
-from tcready.dynamic.worker.proof.variations import (
-    EMPTY,
-    GIVEN,
+from tcready.dynamic.worker.proof.input_changes import (
     dimensions,
     has_integers,
     longer,
@@ -29,6 +26,8 @@ from tcready.dynamic.worker.proof.variations import (
     other_values,
     with_rows,
 )
+from tcready.dynamic.worker.proof.shared_models import Models
+from tcready.dynamic.worker.proof.variations import EMPTY, GIVEN
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.recording import recording
 from tcready.portable.events.record import Place, RecompileEvent, Record

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.measure.agreement import Wide, judge_by_wide, unequal_leaves
+from tcready.dynamic.worker.measure.agreement import Wide, judge_by_wide
 from tcready.dynamic.worker.measure.call_outcome import Outcome, unlike
+from tcready.dynamic.worker.measure.outcome_structure import unequal_leaves
+from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.calls import Key
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour
 from tcready.dynamic.worker.proof.variations import IN_DOUBLE
 from tcready.dynamic.worker.proof.widening import WideCall
 from tcready.schema.proof import Differs

@@ -7,7 +7,8 @@ from typing import Any
 
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.proof.effects_of_call import HOOKS, is_as_before, state_of
+from tcready.dynamic.worker.proof.behaviour_differences import is_as_before
+from tcready.dynamic.worker.proof.effects_of_call import HOOKS, state_of
 from tcready.schema.enums import Mode
 from torch import nn
 

@@ -2,344 +2,90 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import enum
 import functools
 import itertools
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.torch_internals import pytree
-
-Vary = Callable[[Any, torch.Generator], Any]
-VaryOne = Callable[[Any], Any]
-
-
-def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
-    return lambda value, _draw: _map_tensors(
-        value, lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
-    )
-
-
-def _kinds(
-    floats: Callable[[torch.Tensor], torch.Tensor],
-    numbers: Callable[[torch.Tensor], torch.Tensor],
-    flags: Callable[[torch.Tensor], torch.Tensor],
-) -> Vary:
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dtype == torch.bool:
-            return flags(tensor)
-        return floats(tensor) if tensor.is_floating_point() else numbers(tensor)
-
-    return lambda value, _draw: _map_tensors(value, change)
-
-
-def _same(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
-
-
-def _at_place(number: float, place: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a change of one value of a tensor: that at `place`, counted from the end if it is negative."""
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.numel() > max(place, 0):
-            tensor.view(-1)[place] = number
-        return tensor
-
-    return change
-
-
-def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    return _at_place(number, 0)
-
-
-def _all(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda tensor: torch.full_like(tensor, number)
-
-
-def _draw_values(value: Any, draw: torch.Generator) -> Any:
-    """Return other values of the same spread; integers and flags in another order."""
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.numel():
-            return tensor
-        if tensor.is_floating_point():
-            noise = torch.randn(tensor.shape, generator=draw).to(tensor)
-            spread = tensor.float().std() if tensor.numel() > 1 else tensor.float().abs().sum()
-            return noise * torch.nan_to_num(spread, 1.0).to(tensor) + tensor.mean()
-        order = torch.randperm(tensor.numel(), generator=draw).to(tensor.device)
-        return tensor.reshape(-1)[order].reshape(tensor.shape)
-
-    return _map_tensors(value, change)
-
-
-def drawn(value: Any, seed: int) -> Any:
-    """Return inputs of the same shapes with other values: floats of the same mean and spread, integers and flags in
-    another order."""
-    return _draw_values(value, torch.Generator().manual_seed(seed))
-
-
-def other_values(value: Any, number: int) -> Any:
-    """Return inputs of the same shapes with other values: on a CPU integers larger by `number`, other flags true."""
-    draw = torch.Generator().manual_seed(abs(number))
-    shifted = _kinds(_same, _on_cpu(lambda tensor: tensor + number), _same)
-    return shifted(_masks_in_part(_draw_values(value, draw), draw), draw)
-
-
-def other_integers(value: Any, number: int) -> Any:
-    """Return inputs with Python's integers larger by `number`."""
-    return pytree.tree_map(lambda leaf: leaf + number if type(leaf) is int else leaf, value)
-
-
-def has_integers(value: Any) -> bool:
-    """Return whether inputs hold Python integers."""
-    return any(type(leaf) is int for leaf in pytree.tree_leaves(value))
-
-
-def longer(value: Any, dimension: int) -> Any:
-    """Return inputs that are longer by one in each dimension as long as this one of the first tensor."""
-    return InDimension("longer", _one_more, dimension).vary(value, torch.Generator())
-
-
-def dimensions(value: Any) -> int:
-    """Return how many dimensions the first tensor has."""
-    return next((tensor.dim() for tensor in _tensors(value)), 0)
-
-
-def with_rows(value: Any, rows: int) -> Any:
-    """Return inputs with only the first rows of each tensor that is as long as the first one."""
-    return _resize_rows(rows)(value, torch.Generator())
-
-
-def _resize_rows(rows: int) -> Vary:
-    """Return a change that keeps the given number of rows of every tensor that is as long as the first one."""
-
-    def vary(value: Any, _draw: torch.Generator) -> Any:
-        shape = _shape(value, 0)
-        return _map_tensors(
-            value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t
-        )
-
-    return vary
-
-
-@dataclass(frozen=True)
-class InDimension:
-    """Changes every dimension with the size of one of the first tensor that has it, or of another one; `alone`: only
-    this one, in tensors of that shape."""
-
-    what: str
-    change: Callable[[torch.Tensor, int], torch.Tensor]
-    dimension: int
-    of: int = 0
-    """The index among the tensors that have such a dimension: -1 is the last."""
-    alone: bool = False
-    only: bool = False
-    """True if only this tensor is changed."""
-
-    @property
-    def name(self) -> str:
-        words = f" of {WHICH[self.of]}" if self.of or self.only else " alone" if self.alone else ""
-        words += " alone" if self.only else ""
-        return f"{self.what} in dimension {self.dimension}{words}"
-
-    def shape(self, value: Any) -> torch.Size | None:
-        """Return the shape of the tensor with the dimension."""
-        return _shape(value, self.dimension, self.of)
-
-    def vary(self, value: Any, _draw: torch.Generator) -> Any:
-        shape = self.shape(value)
-        having = [tensor for tensor in _tensors(value) if tensor.dim() > self.dimension]
-        chosen = self.of % max(len(having), 1)
-        met = itertools.count()
-
-        def changed(tensor: torch.Tensor) -> torch.Tensor:
-            if self.only:
-                is_it = tensor.dim() > self.dimension and next(met) == chosen
-                return self.change(tensor, self.dimension) if is_it else tensor
-            if shape is None or (self.alone and tensor.shape != shape):
-                return tensor
-            for each, size in enumerate(tensor.shape):
-                if size == shape[self.dimension] and (each == self.dimension or not self.alone):
-                    tensor = self.change(tensor, each)
-            return tensor
-
-        return _map_tensors(value, changed)
-
-
-def _one_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Append a copy of the first entry, with other values."""
-    first = tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1))
-    return torch.cat((tensor, _other_valid_values(first)), dimension)
-
-
-def _three_more(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    for _ in range(3):
-        tensor = _one_more(tensor, dimension)
-    return tensor
-
-
-def _twice(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    return torch.cat((tensor, _other_valid_values(tensor)), dimension)
-
-
-def _first_alone(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-    return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1)).contiguous()
-
-
-MOST_NUMBERS = 1 << 22
-"""The number of values of a tensor above which it is not made longer."""
-
-
-def _as_long_as(length: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """Return a change to this length: cut, or repeated with other values."""
-
-    def change(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
-        size = tensor.shape[dimension]
-        if not size or tensor.numel() // size * length > MOST_NUMBERS:
-            return tensor
-        parts = [tensor, *[_other_valid_values(tensor)] * (math.ceil(length / size) - 1)]
-        return torch.cat(parts, dimension).narrow(dimension, 0, length).contiguous()
-
-    return change
-
-
-def _other_valid_values(tensor: torch.Tensor) -> torch.Tensor:
-    """Return other values that are valid as well: an index remains one."""
-    if tensor.dtype == torch.bool:
-        return ~tensor
-    return torch.where(tensor > 0, tensor - 1, tensor) if _counts(tensor) else tensor * -0.5
-
-
-WHICH = {0: "the first", 1: "the second", -1: "the last"}
-
-
-def _shape(value: Any, dimension: int, of: int = 0) -> torch.Size | None:
-    """Return the shape of one of the tensors that have such a dimension."""
-    shapes = [tensor.shape for tensor in _tensors(value) if tensor.dim() > dimension]
-    return shapes[of] if len(shapes) > max(of, 0) else None
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    for leaf in pytree.tree_leaves(value):
-        if isinstance(leaf, torch.Tensor):
-            yield leaf
-        elif _is_record(leaf):
-            yield from _tensors([getattr(leaf, each.name, None) for each in dataclasses.fields(leaf)])
-
-
-def _is_record(leaf: Any) -> bool:
-    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
-
-
-def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a value with every tensor changed, including those in dataclasses."""
-
-    def each(leaf: Any) -> Any:
-        if _is_record(leaf):
-            copied = copy.copy(leaf)
-            for field in dataclasses.fields(leaf):
-                if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, _map_tensors(getattr(leaf, field.name), change))
-            return copied
-        if type(leaf) is not torch.Tensor or leaf.layout != torch.strided:
-            return leaf
-        copied = leaf.detach().clone(memory_format=torch.contiguous_format)
-        return change(copied).requires_grad_(leaf.requires_grad)
-
-    return pytree.tree_map(each, value)
-
-
-def _masks_in_part(value: Any, draw: torch.Generator) -> Any:
-    """Return flags that are true in two of three places."""
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dtype != torch.bool:
-            return tensor
-        return (torch.rand(tensor.shape, generator=draw) < 2 / 3).to(tensor.device)
-
-    return _map_tensors(value, change)
-
-
-def _padding_mask(tensor: torch.Tensor) -> torch.Tensor:
-    """Return flags that are true at the beginning of each row: all of the first row, fewer in each next one."""
-    if not tensor.dim() or not tensor.numel():
-        return tensor
-    length = tensor.shape[-1]
-    row = torch.arange(tensor.numel() // length, device=tensor.device)
-    return (torch.arange(length, device=tensor.device) < length - row[:, None] % length).reshape(tensor.shape)
-
-
-def _one_true(tensor: torch.Tensor) -> torch.Tensor:
-    """Return flags of which only the first is true."""
-    return _first(1)(torch.zeros_like(tensor))
-
-
-def _change_layout(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values in another memory layout."""
-    if tensor.dim() == 4:
-        return tensor.contiguous(memory_format=torch.channels_last)
-    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
-
-
-def _then(first: Vary, second: Vary) -> Vary:
-    return lambda value, draw: second(first(value, draw), draw)
-
-
-def _more(times: float, by: int) -> VaryOne:
-    """Return floats multiplied by a factor, with zero replaced by the result for one, and integers increased by a
-    number."""
-
-    def change(leaf: Any) -> Any:
-        if type(leaf) is int:
-            return leaf + by
-        return (leaf * times or times - 1) if type(leaf) is float else leaf
-
-    return change
-
+from tcready.dynamic.worker.proof.input_changes import (
+    WHICH,
+    InDimension,
+    Vary,
+    VaryOne,
+    all_of,
+    as_long_as,
+    at_place,
+    change_layout,
+    convert_floats,
+    counts_of,
+    draw_values,
+    each_apart_of,
+    first_alone_of,
+    first_of,
+    floats_of,
+    is_finite,
+    kinds,
+    map_tensors,
+    masks_in_part,
+    member_behind,
+    more_of,
+    on_cpu,
+    one_more,
+    one_true,
+    other_valid_values,
+    padding_mask,
+    resize_rows,
+    same_of,
+    same_twice,
+    shape_of,
+    some_of,
+    tensors_of,
+    then_of,
+    three_more,
+    twice_of,
+    with_a_large_number,
+)
 
 GIVEN = "given"
 ONES = "ones"
 ONE_TRUE = "masks with one true"
 OF_MASKS: dict[str, Vary] = {
-    "masks true": _kinds(_same, _same, torch.ones_like),
-    "masks false": _kinds(_same, _same, torch.zeros_like),
-    "masks turned": _kinds(_same, _same, torch.logical_not),
-    "masks in part": _masks_in_part,
-    "masks of padding": _kinds(_same, _same, _padding_mask),
-    ONE_TRUE: _kinds(_same, _same, _one_true),
+    "masks true": kinds(same_of, same_of, torch.ones_like),
+    "masks false": kinds(same_of, same_of, torch.zeros_like),
+    "masks turned": kinds(same_of, same_of, torch.logical_not),
+    "masks in part": masks_in_part,
+    "masks of padding": kinds(same_of, same_of, padding_mask),
+    ONE_TRUE: kinds(same_of, same_of, one_true),
 }
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
-    "drawn": _draw_values,
-    "negated": _floats(torch.neg),
-    "large": _floats(lambda t: t * 100),
-    "small": _floats(lambda t: t * 0.01),
-    "shifted up": _floats(lambda t: t + 3),
-    "shifted down": _floats(lambda t: t - 3),
-    "shifted far": _floats(lambda t: t + 1e4),
-    "subnormal": _floats(lambda t: t * torch.finfo(t.dtype).tiny * 0.01),
-    "negative zeros": _floats(lambda t: torch.full_like(t, -0.0)),
-    ONES: _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
-    "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
+    "drawn": draw_values,
+    "negated": floats_of(torch.neg),
+    "large": floats_of(lambda t: t * 100),
+    "small": floats_of(lambda t: t * 0.01),
+    "shifted up": floats_of(lambda t: t + 3),
+    "shifted down": floats_of(lambda t: t - 3),
+    "shifted far": floats_of(lambda t: t + 1e4),
+    "subnormal": floats_of(lambda t: t * torch.finfo(t.dtype).tiny * 0.01),
+    "negative zeros": floats_of(lambda t: torch.full_like(t, -0.0)),
+    ONES: kinds(torch.ones_like, torch.ones_like, torch.ones_like),
+    "zeros": kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
     **OF_MASKS,
 }
 """All variations by name, in the order in which they are tried."""
 IN_DIMENSIONS = tuple(
     InDimension(what, change, dimension, of=of, alone=alone)
     for what, change, first, of, alone in (
-        ("longer", _one_more, 0, 0, False),
-        ("longer", _one_more, 0, -1, False),
-        ("longer", _one_more, 0, 1, False),
-        ("twice as long", _twice, 1, 0, False),
-        ("longer", _one_more, 1, 0, True),
-        ("of length one", _first_alone, 1, 0, False),
+        ("longer", one_more, 0, 0, False),
+        ("longer", one_more, 0, -1, False),
+        ("longer", one_more, 0, 1, False),
+        ("twice as long", twice_of, 1, 0, False),
+        ("longer", one_more, 1, 0, True),
+        ("of length one", first_alone_of, 1, 0, False),
     )
     for dimension in range(first, 4)
 )
@@ -347,34 +93,34 @@ OF_ONE_TENSOR: dict[str, Vary] = {
     each.name: each.vary
     for of in WHICH
     for dimension in range(3)
-    for each in (InDimension("longer", _one_more, dimension, of=of, only=True),)
+    for each in (InDimension("longer", one_more, dimension, of=of, only=True),)
 }
 """One tensor is longer, if the code accepts that."""
 LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
 """Detects a hard-coded length; some models require a multiple of the given size."""
-LONGER_COMPILED = InDimension("longer", _one_more, 1).name
+LONGER_COMPILED = InDimension("longer", one_more, 1).name
 """The one that is also compiled: Dynamo compiles again for each size, which takes time."""
 NO_NUMBERS = {
-    "with an infinity": _floats(_first(float("inf"))),
-    "with a NaN": _floats(_first(float("nan"))),
+    "with an infinity": floats_of(first_of(float("inf"))),
+    "with a NaN": floats_of(first_of(float("nan"))),
 }
 NAN, INFINITY = float("nan"), float("inf")
 NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
-    "with a NaN in the second place": _floats(_at_place(NAN, 1)),
-    "with a NaN in the last place": _floats(_at_place(NAN, -1)),
-    "with a negative infinity in the last place": _floats(_at_place(-INFINITY, -1)),
-    "with some NaN": lambda value, draw: _some(_floats(lambda t: torch.full_like(t, NAN)), 1 / 8)(
+    "with a NaN in the second place": floats_of(at_place(NAN, 1)),
+    "with a NaN in the last place": floats_of(at_place(NAN, -1)),
+    "with a negative infinity in the last place": floats_of(at_place(-INFINITY, -1)),
+    "with some NaN": lambda value, draw: some_of(floats_of(lambda t: torch.full_like(t, NAN)), 1 / 8)(
         value, draw
     ),
 }
 """Code that compares one part of an input with another may detect it only there."""
 MASKED_OUT = {
     **{
-        f"masks turned, {floats}": _then(VARIATIONS["masks turned"], change)
+        f"masks turned, {floats}": then_of(VARIATIONS["masks turned"], change)
         for floats, change in NO_NUMBERS.items()
     },
     **{
-        f"{masks}, with some NaN": _then(OF_MASKS[masks], NO_NUMBERS_ELSEWHERE["with some NaN"])
+        f"{masks}, with some NaN": then_of(OF_MASKS[masks], NO_NUMBERS_ELSEWHERE["with some NaN"])
         for masks in ("masks in part", "masks of padding")
     },
 }
@@ -382,8 +128,8 @@ MASKED_OUT = {
 either."""
 EMPTY = "empty"
 LAST = {
-    "of length one": _resize_rows(1),
-    EMPTY: _resize_rows(0),
+    "of length one": resize_rows(1),
+    EMPTY: resize_rows(0),
     **NO_NUMBERS,
     **NO_NUMBERS_ELSEWHERE,
     **MASKED_OUT,
@@ -394,100 +140,49 @@ APART = {
     "large": VARIATIONS["large"],
     "shifted up": VARIATIONS["shifted up"],
     "shifted down": VARIATIONS["shifted down"],
-    "with a zero": _floats(_first(0.0)),
+    "with a zero": floats_of(first_of(0.0)),
 }
 """Floats at which an operation that a branch had excluded returns no number, or no gradient."""
 WITH_MASKS = {
-    f"{masks}, {floats}": _then(VARIATIONS[masks], change)
+    f"{masks}, {floats}": then_of(VARIATIONS[masks], change)
     for masks in ("masks true", "masks false")
     for floats, change in APART.items()
 }
 """For inputs with masks: two successive tests, of a mask and of values, take every combination of branches."""
 MASKS = (*OF_MASKS, *WITH_MASKS, *MASKED_OUT)
-LARGE = 999
-"""More than the number of labels in a tried model, and not a size that takes long."""
-NARROW = 2**15
-"""An integer type that ends below this is tried at its end: there its sums wrap around, but Python's do not."""
-
-
-def _with_a_large_number(tensor: torch.Tensor) -> torch.Tensor:
-    """Put a large number into a tensor. On an accelerator an index out of range ends the process, so nothing changes
-    there."""
-    if tensor.device.type != "cpu" or not _counts(tensor):
-        return tensor
-    most = torch.iinfo(tensor.dtype).max
-    return _first(most if most < NARROW else LARGE)(tensor)
-
-
-def _counts(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor holds integers."""
-    return tensor.dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def _on_cpu(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Apply a change to signed integers only on a CPU, because an index out of range does not end the process there."""
-    return lambda tensor: change(tensor) if tensor.device.type == "cpu" and tensor.dtype.is_signed else tensor
-
-
-def _convert_floats(dtype: torch.dtype) -> Vary:
-    return _floats(lambda tensor: tensor.to(dtype) if tensor.dtype == torch.float32 else tensor)
 
 
 def _some_integers(number: int) -> Vary:
-    return lambda value, draw: _some(_kinds(_same, _on_cpu(_all(number)), _same))(value, draw)
+    return lambda value, draw: some_of(kinds(same_of, on_cpu(all_of(number)), same_of))(value, draw)
 
 
 WITH_NUMBERS: dict[str, Vary] = {
-    "with a large number": _kinds(_same, _with_a_large_number, _same),
+    "with a large number": kinds(same_of, with_a_large_number, same_of),
     "with some -1": _some_integers(-1),
     "with some -100": _some_integers(-100),
-    "with -1 alone": _kinds(_same, _on_cpu(_all(-1)), _same),
-    "with -100 alone": _kinds(_same, _on_cpu(_all(-100)), _same),
+    "with -1 alone": kinds(same_of, on_cpu(all_of(-1)), same_of),
+    "with -100 alone": kinds(same_of, on_cpu(all_of(-100)), same_of),
 }
 """For inputs with integers: labels and indices out of range, which checks reject and losses ignore."""
 WITH_BOTH = {
-    f"integers {number}, {floats}": _then(_kinds(_same, _all(number), _same), change)
+    f"integers {number}, {floats}": then_of(kinds(same_of, all_of(number), same_of), change)
     for number in (0, 1)
     for floats, change in APART.items()
 }
 """For inputs with integers and floats: a test of integers takes each branch with such floats."""
 LEFT_OUT_BY_NUMBER = {
-    f"{name}, with some NaN": _then(change, NO_NUMBERS_ELSEWHERE["with some NaN"])
+    f"{name}, with some NaN": then_of(change, NO_NUMBERS_ELSEWHERE["with some NaN"])
     for name, change in {
-        "integers 1": _kinds(_same, _all(1), _same),
+        "integers 1": kinds(same_of, all_of(1), same_of),
         **{name: WITH_NUMBERS[name] for name in ("with some -1", "with some -100")},
     }.items()
 }
 """The same: a length or a label excludes values that are not numbers."""
 
 
-def _each_apart(value: Any, _draw: torch.Generator) -> Any:
-    """Change each tensor in another way: floats by sign and size, every other flag."""
-    order = itertools.count()
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        number = next(order)
-        if tensor.is_floating_point():
-            return tensor * (-1.0, 2.0, -0.5, 3.0)[number % 4]
-        return tensor.logical_not() if tensor.dtype == torch.bool and number % 2 else tensor
-
-    return _map_tensors(value, change)
-
-
-def _same_twice(value: Any, _draw: torch.Generator) -> Any:
-    """Pass a tensor again in place of the next one of its shape and dtype."""
-    leaves, tree = pytree.tree_flatten(value)
-    known: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
-    found = [
-        known.setdefault((leaf.dtype, leaf.shape), leaf) if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
-    ]
-    return pytree.tree_unflatten(found, tree)
-
-
 OF_SEVERAL: dict[str, Vary] = {
-    "with each tensor apart": _each_apart,
-    "with the same tensor again": _same_twice,
+    "with each tensor apart": each_apart_of,
+    "with the same tensor again": same_twice,
 }
 """For inputs with several tensors: exchanged tensors are detected if they differ, or if they are one object."""
 RESIZED = ("of length one", EMPTY)
@@ -520,11 +215,11 @@ LARGEST_FLOATS = "as large as floats are"
 """Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
-    OF_OTHER_STRIDES: _kinds(_change_layout, _change_layout, _change_layout),
-    **{name: _convert_floats(dtype) for name, dtype in DTYPES.items()},
-    IN_FLOAT16: _then(_floats(lambda t: t * 1000), _convert_floats(torch.float16)),
-    LARGEST_FLOATS: _floats(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
-    INFINITE_IN_FLOAT16: _then(NO_NUMBERS["with an infinity"], _convert_floats(torch.float16)),
+    OF_OTHER_STRIDES: kinds(change_layout, change_layout, change_layout),
+    **{name: convert_floats(dtype) for name, dtype in DTYPES.items()},
+    IN_FLOAT16: then_of(floats_of(lambda t: t * 1000), convert_floats(torch.float16)),
+    LARGEST_FLOATS: floats_of(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
+    INFINITE_IN_FLOAT16: then_of(NO_NUMBERS["with an infinity"], convert_floats(torch.float16)),
 }
 WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
@@ -535,7 +230,7 @@ TWICE = "given, twice before their gradients"
 AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
     {
         f"longer by three in dimension {dimension}, after the same call in inference mode": InDimension(
-            "longer by three", _three_more, dimension
+            "longer by three", three_more, dimension
         ).vary
         for dimension in (1, 0)
     }
@@ -548,55 +243,12 @@ IN_TURN = "given, and then other inputs"
 """Three calls with outputs that are compared after the last: state that a call stores affects the next ones, and they
 may write to its outputs."""
 OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
-    {"given, with other numbers": _more(1.25, 1), "given, with numbers other than those": _more(1.5, 2)}
+    {"given, with other numbers": more_of(1.25, 1), "given, with numbers other than those": more_of(1.5, 2)}
 )
 """Changes to Python floats, among the arguments and in modules, and to integers among the arguments: they may change
 from call to call, and code that is compiled for two values is compiled for any value from the third on."""
 LARGER = "given, with larger numbers"
 """Python floats are larger by one: a relative change of a small one, such as an epsilon, affects no result."""
-
-
-def _member_behind(leaf: Any, steps: int) -> Any:
-    """Return the member of an enum that many steps after this one, continuing with the first after the last; anything
-    else unchanged."""
-    if not isinstance(leaf, enum.Enum):
-        return leaf
-    members = [*type(leaf)]
-    return members[(members.index(leaf) + steps) % len(members)] if leaf in members else leaf
-
-
-def map_plain(change: VaryOne, value: Any) -> Any:
-    """Change numbers, flags, strings and members of enums in containers, dataclasses and slices."""
-
-    def each(leaf: Any) -> Any:
-        if _is_record(leaf):
-            copied = copy.copy(leaf)
-            for field in dataclasses.fields(leaf):
-                if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, map_plain(change, getattr(leaf, field.name)))
-            return copied
-        if isinstance(leaf, slice):
-            return slice(change(leaf.start), change(leaf.stop), change(leaf.step))
-        return change(leaf)
-
-    return pytree.tree_map(each, value)
-
-
-def plain_leaves(value: Any) -> list[Any]:
-    """Return the values that `map_plain` changes."""
-    found: list[Any] = []
-
-    def note(leaf: Any) -> Any:
-        if type(leaf) in (bool, int, float, str) or isinstance(leaf, enum.Enum):
-            found.append(leaf)
-        return leaf
-
-    map_plain(note, value)
-    return found
-
-
-def _is_finite(leaf: Any) -> bool:
-    return type(leaf) is float and math.isfinite(leaf)
 
 
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
@@ -607,10 +259,10 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         ),
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
-        "given, with the next members of enums": lambda leaf: _member_behind(leaf, 1),
-        "given, with the members of enums before": lambda leaf: _member_behind(leaf, -1),
+        "given, with the next members of enums": lambda leaf: member_behind(leaf, 1),
+        "given, with the members of enums before": lambda leaf: member_behind(leaf, -1),
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
-        "given, with integers for floats": lambda leaf: math.ceil(leaf) if _is_finite(leaf) else leaf,
+        "given, with integers for floats": lambda leaf: math.ceil(leaf) if is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
         "given, with numbers negated and less by one": lambda leaf: (
             -leaf - 1 if type(leaf) in (int, float) else leaf
@@ -685,17 +337,17 @@ IN_BYTES = "with floats as integers of 8 bits"
 COMPLEX = "with complex numbers for floats"
 SOFT_MASKS = "with masks of fractions"
 OF_OTHER_TYPES: dict[str, Vary] = {
-    "with integers of 32 bits": _kinds(_same, lambda t: t.int() if t.dtype == torch.int64 else t, _same),
-    "with masks of integers": _kinds(_same, _same, lambda t: t.long()),
-    "with floats of 64 bits": _floats(lambda t: t.double() if t.dtype == torch.float32 else t),
-    IN_SHORT: _kinds(
-        _same, lambda t: _with_a_large_number(t.short() if t.dtype == torch.int64 else t), _same
+    "with integers of 32 bits": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
+    "with masks of integers": kinds(same_of, same_of, lambda t: t.long()),
+    "with floats of 64 bits": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
+    IN_SHORT: kinds(
+        same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of
     ),
-    IN_BYTES: _floats(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
-    COMPLEX: _floats(
+    IN_BYTES: floats_of(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
+    COMPLEX: floats_of(
         lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t
     ),
-    SOFT_MASKS: lambda value, draw: _map_tensors(
+    SOFT_MASKS: lambda value, draw: map_tensors(
         value,
         lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t,
     ),
@@ -703,8 +355,8 @@ OF_OTHER_TYPES: dict[str, Vary] = {
 LONGER_LISTS = "with longer lists"
 EMPTY_LISTS = "with empty lists"
 OF_OTHER_RANK: dict[str, Vary] = {
-    "with one more dimension": _kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
-    "with one dimension less": _kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
+    "with one more dimension": kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
+    "with one dimension less": kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
 }
 MAY_NOT_FIT = frozenset(
     {
@@ -811,7 +463,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
         for number in numbers
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
-    some = {f"some {number:g}": _some(_at(number, 0)) for number in numbers}
+    some = {f"some {number:g}": some_of(_at(number, 0)) for number in numbers}
     one = {
         f"one {where}{number:g}, zeros otherwise": _one(number, way)
         for number in numbers
@@ -860,7 +512,7 @@ def _length_variations(constants: Iterable[float | str]) -> Iterator[InDimension
         if number == int(number) and SHORTEST <= number <= LONGEST:
             for length in (*range(int(number), int(number) + 3), 2 * int(number)):
                 for dimension in range(4):
-                    yield InDimension(f"{length} long", _as_long_as(length), dimension)
+                    yield InDimension(f"{length} long", as_long_as(length), dimension)
 
 
 def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
@@ -923,9 +575,9 @@ def _one(number: float, way: int) -> Vary:
             if tensor.dtype == torch.bool or not tensor.numel():
                 return tensor
             changed = change(tensor, draw)
-            return _first(changed.view(-1)[0].item())(torch.zeros_like(tensor))
+            return first_of(changed.view(-1)[0].item())(torch.zeros_like(tensor))
 
-        return _map_tensors(value, first_alone)
+        return map_tensors(value, first_alone)
 
     return vary
 
@@ -933,7 +585,7 @@ def _one(number: float, way: int) -> Vary:
 def _halves(number: float) -> Vary:
     """Return a change to floats in the middle between two whole numbers after multiplication with a number, so that
     rounding decides."""
-    return _floats(lambda t: (torch.round(t) + 0.5) / number)
+    return floats_of(lambda t: (torch.round(t) + 0.5) / number)
 
 
 def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
@@ -953,9 +605,7 @@ def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
 
 def _with_one_more_tensor(items: list[Any]) -> list[Any]:
     """Return a list with one more tensor, like its last one but for the values."""
-    return (
-        [*items, _other_valid_values(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
-    )
+    return [*items, other_valid_values(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
 
 
 def _without_tensors(items: list[Any]) -> list[Any]:
@@ -993,7 +643,7 @@ def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
     key, last = next(reversed(items.items()), (None, None))
     if not isinstance(key, str) or not isinstance(last, torch.Tensor):
         return items
-    return {**items, f"{key}_2": _other_valid_values(last)}
+    return {**items, f"{key}_2": other_valid_values(last)}
 
 
 FEWER_ITEMS: dict[str, Vary] = {
@@ -1011,22 +661,9 @@ OF_DICTS: dict[str, Vary] = {
 def _is_another(value: Any, change: Vary) -> bool:
     """Return whether inputs have other types or sizes after a change."""
     one, other = (
-        [(x.dtype, x.shape) for x in _tensors(each)] for each in (value, change(value, torch.Generator()))
+        [(x.dtype, x.shape) for x in tensors_of(each)] for each in (value, change(value, torch.Generator()))
     )
     return one != other
-
-
-def _some(change: Vary, share: float = 1 / 3) -> Vary:
-    """Return a change of some randomly chosen values of each tensor."""
-
-    def vary(value: Any, draw: torch.Generator) -> Any:
-        def mixed(tensor: torch.Tensor) -> torch.Tensor:
-            chosen = (torch.rand(tensor.shape, generator=draw) < share).to(tensor.device)
-            return torch.where(chosen, change(tensor, draw), tensor)
-
-        return _map_tensors(value, mixed)
-
-    return vary
 
 
 def _sizes(value: Any) -> Iterator[str]:
@@ -1058,12 +695,12 @@ def _at(number: float, way: int) -> Vary:
         return made + way * torch.finfo(made.dtype).eps * max(abs(number), torch.finfo(made.dtype).tiny)
 
     def integers(tensor: torch.Tensor) -> torch.Tensor:
-        if not _counts(tensor) or number != int(number) or tensor.device.type != "cpu":
+        if not counts_of(tensor) or number != int(number) or tensor.device.type != "cpu":
             return tensor
         ends = torch.iinfo(tensor.dtype)
         return torch.full_like(tensor, min(max(int(number) + way, ends.min), ends.max))
 
-    return _kinds(floats, integers, _same)
+    return kinds(floats, integers, same_of)
 
 
 def _dicts_in(value: Any) -> bool:
@@ -1081,9 +718,9 @@ def _dicts_in(value: Any) -> bool:
 def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, ...]:
     """Return the names of the variations that apply to the inputs; the function decides which arguments can have
     another type."""
-    tensors = [*_tensors(value)]
+    tensors = [*tensors_of(value)]
     masks = any(tensor.dtype == torch.bool for tensor in tensors)
-    counts = any(_counts(tensor) for tensor in tensors)
+    counts = any(counts_of(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
     others = {
@@ -1093,7 +730,7 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
     }
     unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
     lengths = {each.name: each for each in _length_variations(constants)}
-    shape = _shape(value, 0) or ()
+    shape = shape_of(value, 0) or ()
     fitting_lengths = {
         name
         for name, each in lengths.items()

@@ -9,8 +9,10 @@ import torch
 from tcready.dynamic.worker.core.calling import autocast, seed_generators
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.inputs.loading import fresh
+from tcready.dynamic.worker.proof.behaviour import Behaviour
+from tcready.dynamic.worker.proof.behaviour_differences import difference
 from tcready.dynamic.worker.proof.calls import Key, called
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour, difference, heard
+from tcready.dynamic.worker.proof.effects_of_call import heard
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.schema.enums import Mode
 from tcready.schema.proof import Differs

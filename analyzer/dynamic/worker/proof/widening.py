@@ -18,7 +18,7 @@ from tcready.dynamic.worker.measure.precision import (
     wide_dtype,
     widen_in_place,
 )
-from tcready.dynamic.worker.proof.effects_of_call import Behaviour
+from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.variations import IN_DOUBLE
 from tcready.dynamic.worker.torch_internals.dispatch import WideningMode
 

@@ -20,7 +20,7 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.inputs.loss import Loss
-from tcready.dynamic.worker.measure.agreement import EQUAL, UNSTEADY_WORDS, Calls, Prepare, differs, judge
+from tcready.dynamic.worker.measure.agreement import EQUAL, UNSTEADY_WORDS, Calls, Prepare, judge
 from tcready.dynamic.worker.measure.call_outcome import Outcome
 from tcready.dynamic.worker.measure.gradients import (
     PHASES,
@@ -34,6 +34,7 @@ from tcready.dynamic.worker.measure.gradients import (
     train,
     wanted_parameters,
 )
+from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import by_tolerance, compare
 from tcready.dynamic.worker.torch_internals import dispatch, dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
