@@ -28,7 +28,7 @@ WITHOUT_EXAMPLE = "Without an example"
 class Break:
     """A type of break that a program leads to.
 
-    `bad` and `good` stand below `import torch`, `from torch import nn` and `import torch.nn.functional as F`, and define
+    `bad` and `good` follow `import torch`, `from torch import nn` and `import torch.nn.functional as F`, and define
     `class Model(nn.Module)` or `def model(...)`. In `bad` the line that breaks ends in `# BAD`; without such a line
     Dynamo raises an error that names the type. Both are None for a type that a rule's own samples show.
     """
@@ -92,7 +92,7 @@ class Page:
         return next((each for each in self.breaks if each.gb_id == gb_id), None)
 
     def text(self, gb_id: str) -> RuleText:
-        """What people are told of one type, or of a finding that is of none."""
+        """The text on one type, or on a finding that has no type."""
         found = self.find(gb_id)
         return RuleText(
             code=gb_id,
@@ -155,8 +155,8 @@ def load() -> tuple[Page, ...]:
 
 
 def texts() -> tuple[RuleText, ...]:
-    """What the pages say of each type, whose id is the code, and of each finding of a run that is of no type, whose name
-    is."""
+    """Return the text on each type, with its ID as the code, and on each finding of a run that has no type, with its name
+    as the code."""
     return tuple(page.text(code) for page in load() for code in (*page.gb_ids, *page.findings))
 
 

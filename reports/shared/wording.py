@@ -312,7 +312,7 @@ def placement_rows(plan: Plan) -> list[PlacementRow]:
 
 
 def _reason_once(reason: str, seen_reasons: set[str]) -> str:
-    """Return the reason, only once; it is then added to `told`."""
+    """Return the reason, only once; it is then added to the set."""
     if reason in seen_reasons:
         return "for the same reason"
     seen_reasons.add(reason)

@@ -7,14 +7,14 @@ from tcready.static.domain.values import ExternalInstance, Instance, holds_tenso
 
 def check(fact: Call) -> Claim | None:
     name = fact.constructed or fact.name or ""
-    if fact.traced_since is None or (name == "copy.deepcopy" and told_for_any_torch(fact)):
+    if fact.traced_since is None or (name == "copy.deepcopy" and breaks_in_any_torch(fact)):
         return None
     since = ".".join(map(str, fact.traced_since))
     shown = name.removeprefix("torch.nn.Module.")
     return Claim(f"`{shown}` is traced since torch {since}: in older versions, the graph ends here")
 
 
-def told_for_any_torch(fact: Call) -> bool:
+def breaks_in_any_torch(fact: Call) -> bool:
     """A tensor, or an object of a library, is copied."""
     return any(
         holds_tensor(arg) or isinstance(v, ExternalInstance) for arg in fact.args[:1] for v in options(arg)

@@ -11,13 +11,13 @@ WALKING = frozenset("list tuple set sum len max min sorted dict any all iter nex
 
 def check(fact: Call | Loop | Contains) -> Claim | None:
     if isinstance(fact, Call):
-        kept = kept_kind(fact.args[0]) if fact.constructed in WALKING and fact.args else None
-        return Claim(f"`{fact.constructed}` iterates over {kept}: the graph ends here") if kept else None
-    kept = kept_kind(fact.value if isinstance(fact, Loop) else fact.container)
-    return Claim(f"{kept} is iterated over: the function runs eagerly", effect="frame_skip") if kept else None
+        view = kind_of_view(fact.args[0]) if fact.constructed in WALKING and fact.args else None
+        return Claim(f"`{fact.constructed}` iterates over {view}: the graph ends here") if view else None
+    view = kind_of_view(fact.value if isinstance(fact, Loop) else fact.container)
+    return Claim(f"{view} is iterated over: the function runs eagerly", effect="frame_skip") if view else None
 
 
-def kept_kind(value: Value) -> str | None:
+def kind_of_view(value: Value) -> str | None:
     """What a view or an iterator that outlives the compiled call is called; None for anything else."""
     kinds = [v.kind for v in options(value) if isinstance(v, Sequence) and v.escaping]
     if "view" in kinds:

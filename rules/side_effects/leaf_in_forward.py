@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def check(fact: Call) -> Claim | None:
     module, _, name = fact.constructed.rpartition(".")
     made = module == "torch" or (isinstance(fact.receiver, Tensor) and fact.method == "new_tensor")
-    asked = fact.keyword("requires_grad")
-    if not made or asked is None or likely(asked) != Const(True):
+    requires_grad = fact.keyword("requires_grad")
+    if not made or requires_grad is None or likely(requires_grad) != Const(True):
         return None
     return Claim(
         f"`{fact.method or name}` with `requires_grad=True` in compiled code: the graph ends here",
-        confidence=None if asked == Const(True) else "medium",
+        confidence=None if requires_grad == Const(True) else "medium",
     )
 
 

@@ -37,7 +37,7 @@ WALKING = frozenset({"math.prod", "math.fsum"})
 """Functions of `math` that walk what they are given."""
 OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
-ASKED_OF_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
+LOOKED_UP_ON_THE_TYPE = ("object.__getattribute__", "list.", "collections.deque.")
 """How the names of methods begin that Dynamo does not call by way of their type (measured on torch 2.13); those of
 `dict`, `set`, `tuple` and `str` it does."""
 ARITHMETIC = (ast.UnaryOp, ast.UAdd, ast.USub, ast.Invert, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
@@ -59,7 +59,9 @@ def check(fact: Call | Attribute) -> Claim | None:
     if folded is None and not builtin:
         return Claim("`eval` of a string that may contain names: the graph ends here", confidence="medium")
     if name == "dir" and fact.args and not any(map(_is_object, options(fact.args[0]))):
-        return None  # a module of Python, a class, a number or a container is asked while tracing (measured)
+        return (
+            None  # a module of Python, a class, a number or a container is looked up while tracing (measured)
+        )
     if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here", form=name)
     walks = name in WALKING or (
@@ -86,7 +88,7 @@ def check(fact: Call | Attribute) -> Claim | None:
             "`hasattr` of the function that a `__torch_function__` receives: the graph ends if an attribute is read",
             form="hasattr of a function of torch",
         )
-    if name.startswith(ASKED_OF_THE_TYPE):
+    if name.startswith(LOOKED_UP_ON_THE_TYPE):
         return Claim(f"`{name}` is called through the type in compiled code: the graph ends here")
     if fact.method == "__getattribute__" and isinstance(fact.receiver, Instance) and not _by_super(fact.node):
         return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
@@ -116,8 +118,8 @@ def _is_method_of_tensor(value: Value) -> bool:
 def _compared(fact: Call) -> Iterator[Value]:
     """What `max` or `min` compares: its arguments, or what the only one holds."""
     alone = options(fact.args[0]) if len(fact.args) == 1 else ()
-    held = (member for each in alone if isinstance(each, Sequence) for member in members_of(each))
-    for value in (*fact.args, *held):
+    members_inside = (member for each in alone if isinstance(each, Sequence) for member in members_of(each))
+    for value in (*fact.args, *members_inside):
         yield from options(value)
 
 

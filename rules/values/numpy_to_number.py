@@ -37,7 +37,7 @@ NOT_FLOAT = frozenset(
     for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
 )
 """Functions of `math` that give a whole number or a truth: of a number of numpy Dynamo works out the others."""
-ASKED = frozenset(
+READ_AS_NUMBER = frozenset(
     {"if", "while", "ifexp", "assertion", "and", "or", "not", "comprehension", "filter", "members", "order"}
 )
 
@@ -62,7 +62,9 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
             return Claim("a numpy number as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
-        if fact.kind in ASKED and all(v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)):
+        if fact.kind in READ_AS_NUMBER and all(
+            v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)
+        ):
             return Claim(
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which branch runs"
             )

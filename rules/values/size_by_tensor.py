@@ -21,7 +21,7 @@ HARMLESS = frozenset({"torch.full"})
 def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
         return Claim("a tensor is used as a size: its value has to be read, and the graph ends here")
-    if fact.constructed not in HARMLESS and any(read(v) or _is_kept_fraction(v) for v in fact.numbers):
+    if fact.constructed not in HARMLESS and any(read(v) or _is_float_in_graph(v) for v in fact.numbers):
         return Claim(
             "a tensor is passed where torch takes a number: its value is read, and the graph ends here"
         )
@@ -34,7 +34,7 @@ def read(value: Value) -> bool:
     return tensor is not None and not (tensor.leaf or tensor.graph_input or tensor.from_python_scalar)
 
 
-def _is_kept_fraction(value: Value) -> bool:
+def _is_float_in_graph(value: Value) -> bool:
     """A buffer of fractions: these are read, where a whole number of before the call comes in with its value."""
     tensor = tensor_of(value)
     return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype in FLOATING

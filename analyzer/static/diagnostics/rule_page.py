@@ -1,7 +1,7 @@
 """Read the Markdown file beside a rule: its page, and its BAD and GOOD samples.
 
 The file begins with the summary. The sections *What it does*, *Why it hurts torch.compile*, *Use instead* and *Limits*
-are the page; *Bad* and *Good* hold the samples. A sample is a block of `python`. Above it stand its other fields, one a
+are the page; *Bad* and *Good* hold the samples. A sample is a block of `python`. Above it are its other fields, one a
 line (``- inputs: `(torch.randn(2),)` ``), and a block of `python setup` if it needs one.
 """
 
@@ -26,13 +26,12 @@ FIELD = re.compile(r"- (\w+): `([^`]+)`")
 
 @dataclass(frozen=True)
 class Sample:
-    """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
+    """A model that shows a hazard (BAD) or its fix (GOOD), run under Dynamo by the tests.
 
-    `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
-    the comment `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows
-    from in `# CAUSE`. `inputs` is the
-    expression of the argument tuple; `again` that of a second call, for a claim that needs other values or
-    lengths.
+    `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in the
+    comment `# BAD`, a line that breaks only because another did in `# FOLLOWS`, and the break that a claim follows from
+    in `# CAUSE`. `inputs` is the expression of the argument tuple; `again` that of a second call, for a claim that needs
+    other values or lengths.
     """
 
     source: str
@@ -44,7 +43,7 @@ class Sample:
     """The version that shows what the markers say, if the pinned one does not; `fixtures/constructs/shown.json` has the
     record."""
     raises: str = ""
-    """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
+    """A regular expression for Dynamo's error message, if the compiled model raises one and eager code does not."""
 
 
 @dataclass(frozen=True)
