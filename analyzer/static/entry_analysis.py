@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from tcready.portable.input_conventions import FACTORIES
+from tcready.portable.target import Target
 from tcready.schema.enums import TcreadyError
 from tcready.static.diagnostics import suggestions
 from tcready.static.diagnostics.break_effect import BreakEffects
@@ -196,7 +197,7 @@ class Interpretation:
         by = giving(entry.module, entry.name)
         for value in options(found):
             if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
-                yield from self._collect_compiled(entry.module, entry.target.rpartition("::")[0], value.info)
+                yield from self._collect_compiled(entry.module, Target.place_in(entry.target), value.info)
             elif isinstance(value, Class):
                 yield from self._class(value.info, entry.target, by)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
