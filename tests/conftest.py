@@ -22,19 +22,19 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all but one in N of the cases of a test with `sampled(N)` as long, before long tests are left out."""
+    """Mark all but one in N of the cases of a test with `sampled(N)` as `release`, before the default selection applies."""
     seen: Counter[str] = Counter()
     for item in items:
         if (sampled := item.get_closest_marker("sampled")) is not None:
             function = item.nodeid.partition("[")[0]
             if seen[function] % sampled.args[0]:
-                item.add_marker(pytest.mark.long)
+                item.add_marker(pytest.mark.release)
             seen[function] += 1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What is not marked `dynamo` passes without torch: CI runs it in an environment that has none."""
-    if item.get_closest_marker("dynamo") and importlib.util.find_spec("torch") is None:
+    """What is not marked `torch` passes without torch: CI runs it in an environment that has none."""
+    if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         reason = "torch is not installed"
         if os.environ.get("CI") and not os.environ.get("TCREADY_WITHOUT_TORCH"):
             pytest.fail(f"{reason}, and a proof must not be missing silently")
@@ -58,7 +58,7 @@ def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """Runs that a test asks the command line or the API for are copies of a process that has imported torch, as several
     runs of one command are: importing it takes longer than most of them. Tests of how a worker starts call the launcher.
     """
-    if request.node.get_closest_marker("dynamo") is None or importlib.util.find_spec("torch") is None:
+    if request.node.get_closest_marker("torch") is None or importlib.util.find_spec("torch") is None:
         return
     from observing import SERVER, opened
     from tcready.pipeline import observations

@@ -186,7 +186,7 @@ def shown(x):
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own breaks predicted and confirmed, a third party's seen in the run alone, its source in the report."""
     packages = tmp_path / "elsewhere" / "site-packages"
@@ -244,7 +244,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_over_both_modes_the_target_is_run_in_each(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
@@ -272,7 +272,7 @@ def test_over_both_modes_the_target_is_run_in_each(tmp_path: Path) -> None:
     assert (len(infer.break_sites), len(train.break_sites)) == (1, 2)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_process_that_dies_while_it_is_captured_says_nothing_of_compiling(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     report = check(["dies.py"], root=tmp_path)

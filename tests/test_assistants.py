@@ -532,7 +532,7 @@ def workers_in(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) -> None:
     before = digests(folder)
     notes: list[tuple[float, float | None, str | None]] = []
@@ -562,8 +562,8 @@ def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) ->
     assert digests(folder) == before
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_bench_measures_and_says_what_it_could_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a C++ compiler eager code alone is timed, which is short."""
     monkeypatch.setenv("CXX", str(folder / "no-such-compiler"))
@@ -581,7 +581,7 @@ def test_bench_measures_and_says_what_it_could_not(folder: Path, monkeypatch: py
     assert digests(folder) == before
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_patch_that_holds_is_told_so_with_both_sides(running: Server, folder: Path) -> None:
     before = digests(folder)
     held = running("prove", patch=PATCH, target="breaks.py", settings=["capture_scalar_outputs"])
@@ -595,7 +595,7 @@ def test_a_patch_that_holds_is_told_so_with_both_sides(running: Server, folder: 
     assert digests(folder) == before
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_call_that_is_cancelled_ends_its_run(running: Server, folder: Path) -> None:
     """The next call is answered at once: nothing of the one that hangs for five minutes is left."""
     started: list[str] = []
@@ -618,7 +618,7 @@ def test_a_call_that_is_cancelled_ends_its_run(running: Server, folder: Path) ->
     assert workers_in(folder) == []
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_run_that_takes_too_long_is_an_error_in_one_line(running: Server) -> None:
     found = running("check", target="hangs.py", run=True, timeout=2)
     assert found.is_error

@@ -59,14 +59,14 @@ def _shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("name", "stage", "words"),
     [
         ("exits_at_import", "import", ["exit", "3"]),
         ("missing_import", "import", ["tcready_no_such_package"]),
         ("raises_in_forward", "eager", ["shapes cannot be multiplied"]),
-        pytest.param("hangs", "eager", ["30"], marks=pytest.mark.long),
+        pytest.param("hangs", "eager", ["30"], marks=pytest.mark.release),
         ("segfaults", "eager", ["SIGSEGV"]),
     ],
 )
@@ -96,7 +96,7 @@ def test_static_findings_of_a_file_whose_run_fails_are_reported(tmp_path: Path) 
     assert [(finding["rule"], finding["line"]) for finding in result.report["findings"]] == [("TCR201", 14)]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_the_failed_stage_is_told_on_the_terminal() -> None:
     result = _check(_shown(BROKEN / "raises_in_forward.py"))
     assert result.exit_code == 2
@@ -104,7 +104,7 @@ def test_the_failed_stage_is_told_on_the_terminal() -> None:
     assert "eager" in line
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_model_that_prints_megabytes_is_judged_like_any_other(tmp_path: Path) -> None:
     result = _check(_shown(BROKEN / "prints_megabytes.py"), out=tmp_path / "report.json")
     assert result.exit_code == 1

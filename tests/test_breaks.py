@@ -201,14 +201,14 @@ def test_a_mistake_in_a_page_is_named_with_its_line(old: str, new: str, problem:
 # the examples, under Dynamo
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_the_torch_that_runs_has_no_type_without_advice() -> None:
     torch = pytest.importorskip("torch")
     registry = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
     assert sorted(set(json.loads(registry.read_text("utf-8"))) - ON_PAGES - set(CLAIMS)) == [], HOW
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_what_is_said_not_to_be_raised_stands_nowhere_in_torch() -> None:
     torch = pytest.importorskip("torch")
     top = Path(torch.__file__).parent
@@ -224,7 +224,7 @@ def test_what_is_said_not_to_be_raised_stands_nowhere_in_torch() -> None:
     assert [gb_id for gb_id in said if f'gb_type="{names[gb_id]}"' in code] == []
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("page", [page for page in PAGES if page.breaks], ids=lambda page: page.name)
 @pytest.mark.sampled(4)
 def test_examples_show_their_types(page: Page, tmp_path: Path) -> None:

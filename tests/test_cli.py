@@ -326,8 +326,8 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> None:
     (project / "runs.py").write_text(RUNS)
     with start("check", "runs.py", cwd=project) as process:
@@ -423,7 +423,7 @@ def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.Captur
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no pseudo-terminals")
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_on_a_terminal_one_line_shows_how_far_the_work_is(project: Path) -> None:
     """A real terminal, with a name that rich would take for markup: the line is drawn anew, and is gone at the end."""
     named = project / "[bold]runs.py"

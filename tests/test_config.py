@@ -323,7 +323,7 @@ def test_what_hides_something_for_another_file_is_not_unused(
     assert told(capsys, "another.py")[1] == [], "helper.py is reached, not checked"
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_run_and_the_table_below_its_targets(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A comment where a run sees what no rule predicts is not unused, and what one hides stays hidden. And who wins:
     flag, target, table, default."""

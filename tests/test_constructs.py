@@ -67,7 +67,7 @@ def test_every_hazard_is_told_or_listed() -> None:
 # the samples
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.pinned
 @pytest.mark.parametrize("sample", cases(told=True))
 @pytest.mark.sampled(4)
@@ -124,7 +124,7 @@ def same(sample: Construct, seen: Run, path: Path) -> bool:
     return True
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.pinned
 @pytest.mark.parametrize("sample", cases(told=False))
 def test_what_is_listed_as_untold_is_still_told_wrongly(sample: Construct, path: Path) -> None:

@@ -403,7 +403,7 @@ def test_a_block_does_what_it_shows(
     found(block, folder)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_what_needs_torch_does_what_it_shows(tmp_path: Path) -> None:
     """All in one process, by the very pytest that a reader would start: torch is loaded once."""
     net = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(8, 8)\n"

@@ -1103,7 +1103,7 @@ def resident(client: LanguageClient) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells it there")
-@pytest.mark.long
+@pytest.mark.release
 @in_one_loop
 async def test_a_thousand_edits_leave_nothing_behind(plain: LanguageClient) -> None:
     project = Project(plain)

@@ -68,11 +68,11 @@ def test_src_layout_is_read(project: Path, target: str) -> None:
     assert found == ("TCR101", "src/acme/common.py", 2)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("target", ["acme.gpt.model::GPT", "src/acme/gpt/model.py::GPT"])
 @pytest.mark.parametrize(
     "inputs",
-    ["acme.gpt.data::example", pytest.param("src/acme/gpt/data.py::example", marks=pytest.mark.long)],
+    ["acme.gpt.data::example", pytest.param("src/acme/gpt/data.py::example", marks=pytest.mark.release)],
 )
 def test_src_layout_is_run_with_inputs_that_import_relatively(
     project: Path, target: str, inputs: str
@@ -81,8 +81,8 @@ def test_src_layout_is_run_with_inputs_that_import_relatively(
     assert [(f.path, f.line, f.status) for f in report.findings] == [("src/acme/common.py", 2, "confirmed")]
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_inputs_of_another_package_import_relatively(project: Path) -> None:
     """Its folder is on nobody's path, and its target's package is another one."""
     other = project / "tests" / "helpers"
@@ -94,7 +94,7 @@ def test_inputs_of_another_package_import_relatively(project: Path) -> None:
     assert [f.status for f in report.findings] == ["confirmed"]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_method_is_a_target(project: Path) -> None:
     static = check("acme.gpt.model::GPT.generate", run=False)
     assert {("TCR101", "src/acme/common.py"), ("TCR201", "src/acme/gpt/model.py")} <= {
@@ -173,7 +173,7 @@ def test_a_folder_src_that_is_in_no_project_says_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A namespace package in a src layout, which pip makes a `.pth` for, and one that it makes a finder for."""
     from tcready.static.frontend import module_search

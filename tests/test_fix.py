@@ -92,7 +92,7 @@ def test_without_a_run_only_what_is_safe_is_proposed(project: Path) -> None:
     assert again.returncode == 1, "breaks are left"
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:
     done = tcready(project, "fix", "model.py", "--verify", "--apply", "--patch-dir", "out")
@@ -119,7 +119,7 @@ def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:
     assert again.stdout == ""
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "code"),
@@ -247,9 +247,9 @@ def test_a_patch_has_the_bytes_of_the_file(name: str, project: Path) -> None:
         assert path.read_bytes() == made
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_file_of_another_encoding_is_proved(project: Path) -> None:
     path = project / "model.py"
     text = ENCODED["latin-1"].replace(b"\n", b"\r\n").replace(b"class", b"\x0c\r\nclass")
@@ -506,9 +506,9 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_padded_parts_are_proved_in_a_model_whose_parts_always_fit(project: Path) -> None:
     (project / "model.py").write_text(PARTS)
     done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
@@ -537,9 +537,9 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) -> None:
     found = proved(project, BREAK_BEHIND)
     assert found["changes"] == []
@@ -548,7 +548,7 @@ def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) ->
     assert (found["breaks_before"], found["breaks_after"]) == (1, 1)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> None:
     found = proved(project, SELDOM)
@@ -565,9 +565,9 @@ def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> N
     ]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_what_no_call_runs_is_not_proved(project: Path) -> None:
     text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
         "        return x\n\n\ndef",
@@ -632,9 +632,9 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_higher_limit_is_not_given_where_another_setting_makes_it_needless(project: Path) -> None:
     (project / "model.py").write_text(LIMIT)
     done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
@@ -673,9 +673,9 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_size_is_read_where_the_setting_for_all_sizes_does_not_hold(project: Path) -> None:
     """With that setting the mask is read inside the graph, and Dynamo raises at `tolist()` of what has no known length."""
     (project / "model.py").write_text(GRID)
@@ -745,12 +745,12 @@ def gate(x):
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "whole",
     [
-        pytest.param(False, id="both of floats", marks=pytest.mark.long),
+        pytest.param(False, id="both of floats", marks=pytest.mark.release),
         pytest.param(True, id="one of whole numbers"),
     ],
 )
@@ -857,7 +857,7 @@ def test_families_that_the_page_lists_are_not_written_anew(
     assert (rule or "TCR312") in rows
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_finding_that_stays_has_the_reasons_of_its_own_rule(tmp_path: Path) -> None:
     """What rules of the same kind of break say of the line is none of it."""
     (tmp_path / "model.py").write_text(
@@ -926,9 +926,9 @@ def test_what_dynamo_would_print_otherwise_is_not_put_behind_the_graph(tmp_path:
         assert [change.line for change in found.changes] == [19], statement
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(SPEAKING)
     found = api.fix("model.py", root=tmp_path, verify=True, keep_output=True).result
@@ -984,9 +984,9 @@ def get_inputs():
 DISABLED = "@torch.compiler.disable\ndef note(x):\n    return x + 0\n\n\nclass Block"
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(COUNTING)
     found = api.fix("model.py", root=tmp_path, verify=True).result
@@ -999,9 +999,9 @@ def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path:
     assert '+        self.register_buffer("step", torch.tensor(0), persistent=False)' in found.patch
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_integers_that_differ_by_layer_are_no_constants_with_a_setting(tmp_path: Path) -> None:
     text = COUNTING.replace("class Block", DISABLED).replace("self.lin(x) *", "self.lin(note(x)) *")
     (tmp_path / "model.py").write_text(text.replace("        self.step += 1\n", ""))
@@ -1045,9 +1045,9 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(OPERATORS)
     found = api.fix("model.py", root=tmp_path, verify=True).result
@@ -1074,7 +1074,7 @@ OF_EVERY_KIND = COUNTING.replace(
 )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(OF_EVERY_KIND)
@@ -1125,8 +1125,8 @@ def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> 
     assert (again.returncode, again.stdout) == (0, "")
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_a_file_of_a_folder_that_cannot_be_read_is_told(project: Path) -> None:
     (project / "broken.py").write_text("import torch\n\n\ndef f(:\n")
     done = tcready(project, "fix", ".", "--verify", "--output-format", "json")

@@ -15,7 +15,7 @@ from commands import run
 from fixture_markers import ROOT
 from jsonschema import Draft202012Validator
 
-pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SCHEMAS = [
     Draft202012Validator(json.loads(path.read_text("utf-8")))
@@ -66,7 +66,7 @@ OF_ONE_TORCH = frozenset({"ema_tracker", "vq_logging"})
             model,
             id=model.stem,
             marks=[
-                *([pytest.mark.long] if number % 2 or model.stem == COMPILES_CPP else []),
+                *([pytest.mark.release] if number % 2 or model.stem == COMPILES_CPP else []),
                 *([pytest.mark.pinned] if model.stem in OF_ONE_TORCH else []),
             ],
         )

@@ -198,7 +198,7 @@ def checked(names: tuple[str, ...], root: Path, **options: Any) -> Report:
     return api.check(names, root=root, **options)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> None:
     said: list[str] = []
     report = checked(("hf:bert",), tmp_path, tiny=True, config=["num_hidden_layers=1"], announce=said.append)
@@ -251,8 +251,8 @@ def test_the_command_that_proves_repeats_isolated(
     assert "`tcready check model.py::Net --isolated --run --plan`" in shown
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path: Path) -> None:
     expression = "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"
     said: list[str] = []
@@ -321,9 +321,9 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
         library.reject_library_models(("hf:bert",), tmp_path)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Path) -> None:
     need("lightning")
     (tmp_path / "lit.py").write_text(LIGHTNING)
@@ -341,9 +341,9 @@ def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Pat
     assert not [text for text in report.warnings if "patched torch" in text], "Lightning wraps torch.compile"
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     need("diffusers")
     sizes = ["sample_size=8", "block_out_channels=(32,)", "down_block_types=('DownBlock2D',)"]
@@ -356,9 +356,9 @@ def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_model_of_timm_runs(tmp_path: Path, with_timm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(next((Path(with_timm).parents[1]).glob("lib/python*/site-packages")))
     report = checked(("timm:resnet18",), tmp_path, python=with_timm)
@@ -375,7 +375,7 @@ def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: P
         checked((), tmp_path, run=True)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
     torch = pytest.importorskip("torch")
     from tcready.dynamic.worker.core.request import Work
@@ -395,7 +395,7 @@ def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
     )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("pair", ["num_hidden_layers=-1", "hidden_size=0"])
 def test_a_configuration_of_nothing_is_refused(pair: str) -> None:
     pytest.importorskip("torch")
@@ -407,7 +407,7 @@ def test_a_configuration_of_nothing_is_refused(pair: str) -> None:
         library_models._values(Work("hf:bert", RunOptions(model="hf:bert", config=(pair,)), "/"))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_weights_of_a_file_are_loaded_or_refused_in_one_line(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     save_file = pytest.importorskip("safetensors.torch").save_file

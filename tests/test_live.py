@@ -28,7 +28,7 @@ torch = pytest.importorskip("torch")
 from tcready.dynamic.worker.bench import copies  # noqa: E402
 from torch import nn  # noqa: E402
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 
 class Net(nn.Module):
@@ -317,7 +317,7 @@ def alone() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.long
+@pytest.mark.release
 def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
     distributed = torch.distributed
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
@@ -417,7 +417,7 @@ def test_what_a_notebook_shows_is_escaped_and_needs_no_network() -> None:
     )
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_script_is_read_from_its_own_file(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

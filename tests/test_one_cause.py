@@ -9,7 +9,7 @@ import pytest
 from tcready.api import check, render
 from tcready.schema.capture_failures import CaptureFailures
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 TAIL = "\n\ndef get_inputs():\n    return [torch.randn(2, 4)]\n\n\nModel = Net\n"

@@ -151,8 +151,8 @@ def example():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_the_run_before_a_push(scratch: Scratch) -> None:
     """At the manual stage and before a push, in this environment; never at a commit."""
     manual = ("--hook-stage", "manual", "tcready-run", "--all-files")

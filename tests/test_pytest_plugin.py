@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 NET = """\
 import torch
@@ -355,7 +355,7 @@ def matches(text: str | None, pattern: str) -> bool:
     )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 def test_the_fixture(tmp_path: Path) -> None:
     """Under xdist, with warnings as errors; the library is installed, the project is not."""

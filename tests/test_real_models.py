@@ -51,13 +51,13 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
         assert f"transformers/models/bert/modeling_bert.py::{part}.forward" in reached
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
         ("tiny_bert", {"embeddings", "encoder", "encoder.layer.0.attention"}),
         pytest.param(
-            "tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}, marks=pytest.mark.long
+            "tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}, marks=pytest.mark.release
         ),
     ],
 )

@@ -36,7 +36,7 @@ def proposed(folder: Path, body: str) -> list[Proposal | Declined]:
     return [p for each in report.findings for p in for_finding(concrete, rules[each.rule or ""], each)]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", REWRITTEN.values(), ids=REWRITTEN)
 def test_a_change_applies_and_gives_the_same_without_a_break(body: str, tmp_path: Path) -> None:
     import torch

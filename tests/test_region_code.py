@@ -83,7 +83,7 @@ def graphs(model: Any, code: str) -> int:
     return len(seen)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_code_for_a_whole_model_makes_one_graph_and_leaves_its_state_alone(kind: str) -> None:
     model = KINDS[kind]().eval()
@@ -93,7 +93,7 @@ def test_the_code_for_a_whole_model_makes_one_graph_and_leaves_its_state_alone(k
     assert [*model.state_dict()] == before
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_code_for_equal_parts_makes_a_graph_that_serves_them_all(kind: str) -> None:
     model = Around(*(KINDS[kind]() for _ in range(12))).eval()

@@ -95,7 +95,7 @@ def test_the_module_has_the_summary_of_the_page(rule: Rule) -> None:
     assert sys.modules[rule.module].__doc__ == rule.summary
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_gb_ids_exist() -> None:
     """Every predicted id is one that this torch, or the page's own versions, can show."""
     from torch._dynamo.exc import _load_gb_type_to_gb_id_map
@@ -109,7 +109,7 @@ def test_gb_ids_exist() -> None:
 # the claim, under Dynamo
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.pinned
 @pytest.mark.parametrize(("rule", "sample"), cases("bad"))
 @pytest.mark.sampled(3)
@@ -200,7 +200,7 @@ def show_wrong_result(sample: Sample, path: Path) -> None:
         torch.testing.assert_close(seen.outputs, expected)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.pinned
 @pytest.mark.parametrize(("rule", "sample"), cases("good"))
 @pytest.mark.sampled(3)
@@ -251,7 +251,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     return [f for f in own if f.rule == rule.code or f in others]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.pinned
 def test_what_takes_no_bool_raises_for_a_comparison_with_a_member(tmp_path: Path) -> None:
     """Two things are told of one line, so that it is no sample: that the answer is a constant, and what that raises."""

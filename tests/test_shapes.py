@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tcready.portable.events.record import Record
     from tcready.schema.run import BreakSite
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 SETTING = "torch._dynamo.config.nested_graph_breaks = True\n"
 HEAD = """\

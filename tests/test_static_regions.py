@@ -292,7 +292,7 @@ def test_what_the_source_does_not_tell_is_named(reported: Callable[[Sample], Tar
     assert "does not tell what these are: self.backbone of Net" in target.verdict_reason
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_code_compiles_what_it_says_without_a_break(
     name: str, reported: Callable[[Sample], TargetReport], tmp_path: Path

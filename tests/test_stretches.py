@@ -287,11 +287,14 @@ def test_not_taken_out_of_such_a_file(old: str, new: str) -> None:
     assert found[-1].edits == ()
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["detector_head", *(pytest.param(name, marks=pytest.mark.long) for name in ("moe_router", "vq_logging"))],
+    [
+        "detector_head",
+        *(pytest.param(name, marks=pytest.mark.release) for name in ("moe_router", "vq_logging")),
+    ],
 )
 def test_what_is_taken_out_compiles_whole_and_gives_what_eager_gives(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -119,7 +119,7 @@ def test_the_watch_sees_what_reaches_out(watched: dict[str, str], tmp_path: Path
 
 CHECK = ("check", "model.py", "-q", "--html", "page.html")
 SWEEP = ("sweep", "model.py", "-q", "--html", "page.html")
-RUNS = (pytest.mark.dynamo, pytest.mark.slow)
+RUNS = (pytest.mark.torch, pytest.mark.slow)
 COMMANDS = pytest.mark.parametrize(
     ("command", "says"),
     [

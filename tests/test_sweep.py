@@ -113,7 +113,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_models_are_swept_and_after_an_edit_that_one_alone_again(zoo: Path) -> None:
     """One test: what it looks at are two sweeps, which take their time."""
     first = api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
@@ -188,8 +188,8 @@ def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> No
     assert "own sites 1 -> 0; changed: own code breaks.py" in text
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> None:
     (zoo / "zoo.toml").write_text('[targets.one]\ntarget = "ready.py::Net"\ninputs = "data.py::mine"\n')
     (zoo / "data.py").write_text("import torch\n\n\ndef mine():\n    return torch.ones(3, 4)\n")
@@ -212,7 +212,7 @@ BOXED = (
 )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="the interpreter is a shell script")
 def test_an_interpreter_of_a_matrix_may_be_a_script_that_becomes_one(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_an_interpreter_of_a_matrix_may_be_a_script_that_becomes_one(tmp_path: P
     assert f" {tmp_path}/box " in api.render(report, "text")  # their versions are equal
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone")
 def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_path: Path) -> None:
     hangs = READY.replace("return double(", "open('under-way', 'w'); import time; time.sleep(100); return (")
@@ -546,7 +546,7 @@ def test_a_class_whose_forward_is_assigned_or_comes_with_torch_is_swept(tmp_path
     }  # that no other names
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_what_a_run_shows_of_a_forward_that_is_assigned(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(ASSIGNED)
     names = [f"net.py::{name}" for name in ("Nearer", "Row")]

@@ -83,7 +83,7 @@ cluster.shutdown()
 """In a process of its own: Ray puts a `print` of its own in the place of Python's."""
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_node_that_is_lost_costs_its_tasks_another_try_and_nothing_else(tmp_path: Path) -> None:
     if not os.environ.get("CI"):
         pytest.importorskip("ray")

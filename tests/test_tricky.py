@@ -99,7 +99,7 @@ def test_files_are_named_for_what_they_hold() -> None:
 # Dynamo
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @each_file
 @pytest.mark.sampled(5)

@@ -102,7 +102,7 @@ def test_under_autocast_nothing_is_decided(model: Typed) -> None:
     assert _conditional(report).keys() <= model.marks.keys() - product
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @each_type
 @each_model

@@ -97,7 +97,7 @@ def _has_another(shown: Any, line: int, ids: tuple[str, ...]) -> bool:
     return any(gb in ids for each, gb in shown["breaks"] if each == line)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name.replace(" ", "-"))
 @pytest.mark.sampled(12)
 def test_this_torch_shows_what_is_recorded_of_it(sample: VersionSample, tmp_path: Path) -> None:

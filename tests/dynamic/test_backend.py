@@ -18,7 +18,7 @@ from tcready.schema.report import Tool
 from tcready.schema.run import Backend, CudaGraphSkip, Fallback
 from tcready.schema.static import StaticResult
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODEL = """\
 import os
@@ -125,7 +125,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation
 
 
 @compiler
-@pytest.mark.long
+@pytest.mark.release
 def test_what_inductor_made_of_each_case(
     watch: Callable[..., Observation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +154,7 @@ def test_what_inductor_made_of_each_case(
 
 
 @compiler
-@pytest.mark.long
+@pytest.mark.release
 def test_training_compiles_the_backward_and_compares_what_is_drawn(watch: Callable[..., Observation]) -> None:
     seen = watch("Drops", mode="train")
     found = stage(seen)
@@ -182,7 +182,7 @@ def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(
 
 
 @compiler
-@pytest.mark.long
+@pytest.mark.release
 def test_compiled_code_is_not_blamed_for_the_rounding_of_eager_code(
     watch: Callable[..., Observation],
 ) -> None:
@@ -203,7 +203,7 @@ def test_compiled_code_that_computes_something_else_is_found(watch: Callable[...
 
 
 @compiler
-@pytest.mark.long
+@pytest.mark.release
 def test_a_crash_of_the_compiler_leaves_what_was_established(watch: Callable[..., Observation]) -> None:
     seen = watch("Dies")
     found = stage(seen)

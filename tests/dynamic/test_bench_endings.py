@@ -51,7 +51,7 @@ DIES = Arm(
 )
 LEAVES_AT_ONCE = Arm("leaves", "__import__('os')._exit(3)")
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def test_an_arm_that_dies_is_named_and_keeps_what_was_timed_before(root: Path) -
     assert {row.arm: row.error for row in answer.measured} == {EAGER: "", "dies": why}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_code_that_ends_the_process_with_0_did_not_measure_all(root: Path) -> None:
     answer = measure("steady", "m.py::Leaves", Arm(EAGER, ""), root=root, inputs="m.py::example")
     assert answer.ended_in == EAGER
     assert answer.failure == "the process exited with code 0 before it was done, in code of the arm eager"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_an_arm_whose_lines_end_the_process_is_named(root: Path) -> None:
     arms = (Arm(EAGER, ""), DYNAMO, LEAVES_AT_ONCE)
     answer = measure("steady", "m.py::Plain", *arms, root=root, inputs="m.py::example")

@@ -111,7 +111,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_compiled_code_that_computes_something_else_is_found() -> None:
     (found,) = measure("parity", "differs.py", CAPTURED).measured
     parity = found.parity
@@ -124,7 +124,7 @@ def test_compiled_code_that_computes_something_else_is_found() -> None:
     assert parity.eager_error < 1e-5
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> None:
     answer = measure(
         "parity",
@@ -144,8 +144,8 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> 
     assert plain.error is drops.error is None, "nothing differs"
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(trained: Path) -> None:
     (found,) = measure("parity", "model.py::Shifted", CAPTURED, root=trained, inputs="model.py::one").measured
     assert found.parity is not None
@@ -175,8 +175,8 @@ def test_what_shares_memory_shares_it_in_float64() -> None:
     assert whole[2] == 2.0
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_a_case_does_not_see_what_another_one_left(trained: Path) -> None:
     answer = measure(
         "parity",
@@ -229,8 +229,8 @@ def inputs():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_later_calls_are_compared_and_whole_numbers_may_flip_where_rounding_decides(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(CALLED_AGAIN)
     answer = measure("parity", "model.py::Model", CAPTURED, root=tmp_path, inputs="model.py::inputs")
@@ -258,16 +258,16 @@ def test_what_stands_in_objects_is_in_float64_too() -> None:
     assert cache.layers[0]["keys"].dtype == torch.bfloat16
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler for the CPU")
-@pytest.mark.long
+@pytest.mark.release
 def test_a_compile_that_outlasts_its_time_leaves_an_answer() -> None:
     answer = measure("parity", "slow_compile.py", DEFAULT, timeout=10)
     assert answer.failure is not None
     assert "10 s" in answer.failure
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mode"), [("DrawsInBackward", "train"), ("RestoresGenerator", "infer")])
 @pytest.mark.sampled(8)
@@ -286,7 +286,7 @@ def test_random_numbers_are_the_same_wherever_they_are_drawn(name: str, mode: An
     assert found.parity.same is True, found.parity.detail
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(trained: Path) -> None:
     arms = (Arm("broken", "model = torch.compile(model, backend='no_such_one')"), CAPTURED)
     answer = measure(

@@ -14,7 +14,7 @@ from tcready.schema.enums import EAGER
 MIB = 1 << 20
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_model_that_keeps_its_outputs_is_found() -> None:
     answer = measure("soak", "leaks.py", Arm(EAGER, ""), asked={"seconds": 3.0})
     soak = answer.soak
@@ -28,8 +28,8 @@ def test_a_model_that_keeps_its_outputs_is_found() -> None:
     assert soak.recompiles == 0
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_a_model_that_is_compiled_in_each_call_is_found() -> None:
     answer = measure("soak", "recompiles.py", CAPTURED, asked={"seconds": 2.0})
     assert answer.soak is not None, answer.failure
@@ -71,7 +71,7 @@ def never():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_model_that_waits_for_its_loader() -> None:
     answer = measure("loader", "loader_bound.py", asked={"loader": "loader_bound.py::make_loader"})
     share = answer.loader
@@ -83,7 +83,7 @@ def test_a_model_that_waits_for_its_loader() -> None:
     assert share.bound == pytest.approx((rest + share.model_seconds) / rest)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_batches_that_the_model_does_not_take_are_said(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(LABELLED)
     asked = {"loader": "model.py::BATCHES"}
@@ -93,7 +93,7 @@ def test_batches_that_the_model_does_not_take_are_said(tmp_path: Path) -> None:
     assert answer.failure.startswith("the model does not take a batch of the loader: TypeError")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("loader", "why"),
     [

@@ -166,8 +166,8 @@ def test_settings_are_put_back_if_the_lines_raise() -> None:
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_what_one_arm_sets_does_not_hold_for_the_others(code: Path) -> None:
     threads = Arm("threads", "torch.set_num_threads(torch.get_num_threads() + 1)\n" + CAPTURED.code)
     answer = ask("steady", "SeesSettings", code, Arm(EAGER, ""), threads, CAPTURED, asked=STEADY)
@@ -213,7 +213,7 @@ def test_what_calls_change_is_named_and_buffers_are_put_back() -> None:
     assert not drift(nn.Linear(4, 4), lambda: None)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_arms_begin_with_the_same_state_and_are_called_equally_often(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +247,7 @@ def test_a_busy_machine_is_noted() -> None:
 # Parity
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path) -> None:
     answer = ask("parity", "shared", code, CAPTURED, inputs="cases", asked={"seconds": 0.0})
     assert answer.failure is None
@@ -265,8 +265,8 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
     }
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_gradients_of_what_a_function_is_given_are_compared(code: Path) -> None:
     more = {"inputs": "needs_grad", "mode": "train", "asked": {"seconds": 0.0}}
     (row,) = ask("parity", "wrong_gradient", code, CAPTURED, **more).measured
@@ -425,7 +425,7 @@ def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> 
     assert (eager.changing_floats, compiled.changing_floats) == (None, 0)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_floats_that_change_between_calls_are_counted(tmp_path: Path) -> None:
     changing = GUARDED.replace(
         "return self.layer(x)",

@@ -93,7 +93,7 @@ INDUCTOR = Arm("default", "model = torch.compile(model)")
 CAPTURED = Arm("captured", 'model = torch.compile(model, backend="eager")')
 """Dynamo alone: what is counted is the same, and nothing is waited for."""
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 Measure = Callable[..., BenchAnswer]
 
 
@@ -152,7 +152,7 @@ def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Meas
     assert {(each.error, each.graphs) for each in found["nothing"]} == {("compiled nothing", 0)}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_more_arms_than_torch_compiles_one_function_for_all_stay_compiled(measure: Measure) -> None:
     """The limit of recompilations is 8, and all arms compile the same functions."""
     arms = (EAGER, *(Arm(f"arm {number}", CAPTURED.code) for number in range(10)))
@@ -215,7 +215,7 @@ def test_what_a_call_processes_is_named_by_the_inputs_or_derived_from_them(measu
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_second_cold_start_finds_what_the_first_one_left(measure: Measure, tmp_path: Path) -> None:
     request = BenchRequest(
         "cold", (INDUCTOR,), cache=str(tmp_path / "cache"), artifacts=str(tmp_path / "carried")
@@ -252,7 +252,7 @@ def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure) -> No
     assert "no NVIDIA GPU" in eager.energy_reason
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_patched_arm_runs_the_patched_text(measure: Measure, tmp_path: Path) -> None:
     text = MODEL.replace("return self.part(self.lin(x)) * 2 - 1", 'raise RuntimeError("patched")')
     patched = Arm("patched", "", ((str(tmp_path / "net.py"), text),))
@@ -260,7 +260,7 @@ def test_a_patched_arm_runs_the_patched_text(measure: Measure, tmp_path: Path) -
     assert found.error.startswith("RuntimeError: patched")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_process_that_ends_leaves_what_it_knew(measure: Measure) -> None:
     ends = Arm("ends", "import os\nos._exit(3)")
     answer = measure("Net", "two", BenchRequest("steady", (EAGER, ends)))
@@ -316,7 +316,7 @@ def test_the_process_of_a_check_that_ends_in_a_bench_says_so(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("plain_environment")
-@pytest.mark.long
+@pytest.mark.release
 def test_a_process_imports_torch_while_another_one_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

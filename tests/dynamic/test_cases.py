@@ -9,7 +9,7 @@ from observing import observe_target, report_of
 from tcready import exit_code
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 SOURCE = """\
 import os
@@ -46,7 +46,7 @@ def stage(seen: Observation, name: str) -> Stage:
     ("what", "why", "reason"),
     [
         pytest.param(
-            "os._exit(7)", "case bad: the process exited with code 7", "exit", marks=pytest.mark.long
+            "os._exit(7)", "case bad: the process exited with code 7", "exit", marks=pytest.mark.release
         ),
         ("import ctypes; ctypes.string_at(0)", "case bad: the process died by SIGSEGV", "crash"),
         ("raise ValueError('no such thing')", "case bad: ValueError: no such thing (model.py:10)", "error"),
@@ -62,7 +62,7 @@ def test_a_case_that_ends_leaves_the_others(tmp_path: Path, what: str, why: str,
     assert seen.coverage is not None
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_case_that_hangs_has_its_share_of_the_time(tmp_path: Path) -> None:
     seen = run(tmp_path, "__import__('time').sleep(999)", timeout=60.0)
     detail = stage(seen, "eager").detail
@@ -133,7 +133,7 @@ def test_items_are_of_all_cases_or_of_each() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_case_that_hangs_while_it_is_compiled_says_nothing_of_compiling(tmp_path: Path) -> None:
     seen = run(tmp_path, "torch.compiler.is_compiling() and __import__('time').sleep(999)", timeout=60.0)
     assert stage(seen, "eager").state == "pass"

@@ -9,7 +9,7 @@ from observing import observe_target
 from tcready.schema.observation import Observation
 from tcready.schema.run import Cost
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 SOURCE = """
 import torch
@@ -142,7 +142,7 @@ def test_operations_outside_of_graphs_are_on_the_account_of_the_break(seen: Obse
     assert number.ops + loop.ops == cover.ops_total - cover.ops_captured
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_what_a_recompilation_loses_is_on_no_breaks_account(folder: Path) -> None:
     """Behind a break the rest of its function is called from the break's line."""
     seen = observe_target("model.py::Twice", inputs="model.py::get_inputs", root=str(folder))
@@ -180,7 +180,7 @@ def test_a_graph_names_the_modules_it_holds(seen: Observation) -> None:
     assert any("last.line" in modules for modules in roots)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_what_the_author_decided_is_told_and_left_as_it_is(folder: Path) -> None:
     seen = observe_target("model.py::Decided", inputs="model.py::get_inputs", root=str(folder))
     told = {(intent.symbol, intent.kind, intent.how, intent.modules) for intent in seen.intents}

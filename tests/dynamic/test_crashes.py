@@ -15,7 +15,7 @@ from tcready.dynamic.worker.core.request import LAUNCHER
 from tcready.schema.enums import STAGES
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [torch.ones(2)]\n\n"
 

@@ -23,7 +23,7 @@ from tcready.schema.report import Report, Tool
 from tcready.schema.run import CustomOp
 from tcready.schema.static import StaticResult
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODEL = """\
 import torch

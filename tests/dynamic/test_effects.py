@@ -12,7 +12,7 @@ from tcready.dynamic.worker.measure import effects
 from tcready.dynamic.worker.torch_internals.compile_calls import memory_of
 from tcready.schema.observation import Observation
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 PREAMBLE = """
 import torch

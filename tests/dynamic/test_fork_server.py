@@ -26,7 +26,7 @@ from tcready.schema.bench import Arm, BenchKind, BenchRequest
 from tcready.schema.observation import Observation
 
 pytestmark = [
-    pytest.mark.dynamo,
+    pytest.mark.torch,
     pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone"),
 ]
 MODEL = """\

@@ -11,7 +11,7 @@ from observing import observe_target
 from tcready import check
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 HEAD = """\
 import os
@@ -50,7 +50,7 @@ def carried(mark: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are found through /proc")
-@pytest.mark.long
+@pytest.mark.release
 def test_a_flood_of_children_is_ended_with_the_run(tmp_path: Path) -> None:
     mark = f"flood-{os.getpid()}-{time.monotonic_ns()}"
     body = f"""
@@ -138,7 +138,7 @@ class Model(nn.Module):
     assert dict(seen.sources)["model.py"] == str(tmp_path / "model.py")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_endless_recursion_is_an_error_of_the_model(tmp_path: Path) -> None:
     body = """
 class Model(nn.Module):
@@ -168,7 +168,7 @@ class Model(nn.Module):
     "switch",
     [
         'torch.compiler.set_stance("force_eager")',
-        pytest.param("torch._dynamo.config.disable = True", marks=pytest.mark.long),
+        pytest.param("torch._dynamo.config.disable = True", marks=pytest.mark.release),
     ],
 )
 def test_a_file_that_switches_compilation_off_is_never_ready(tmp_path: Path, switch: str) -> None:
@@ -259,7 +259,7 @@ def test_a_model_that_writes_into_its_own_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-@pytest.mark.long
+@pytest.mark.release
 def test_a_model_that_hangs_behind_a_pipe_is_ended_in_time(tmp_path: Path) -> None:
     body = ROOM + (
         "    for name in ('state.json', 'faults.txt'):\n"

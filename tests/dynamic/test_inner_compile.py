@@ -10,7 +10,7 @@ from observing import observe_target
 from tcready.schema.observation import Observation
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 HEAD = """\
 import torch
@@ -63,7 +63,7 @@ def shares(seen: Observation) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    "made", [pytest.param(made, marks=pytest.mark.long) if made == "decorator" else made for made in MADE]
+    "made", [pytest.param(made, marks=pytest.mark.release) if made == "decorator" else made for made in MADE]
 )
 def test_a_block_that_its_author_compiles_below_a_skipped_frame(tmp_path: Path, made: str) -> None:
     seen = run(tmp_path, made, SKIPPED)
@@ -74,7 +74,7 @@ def test_a_block_that_its_author_compiles_below_a_skipped_frame(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    "made", [pytest.param(made, marks=pytest.mark.long) if made == "method" else made for made in MADE]
+    "made", [pytest.param(made, marks=pytest.mark.release) if made == "method" else made for made in MADE]
 )
 def test_a_block_that_the_outer_compilation_traces_through(tmp_path: Path, made: str) -> None:
     seen = run(tmp_path, made, TRACED)

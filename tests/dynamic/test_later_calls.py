@@ -14,7 +14,7 @@ from tcready.schema.enums import Mode
 from tcready.schema.proof import ProofRequest, Trial, Variant
 from tcready.static.frontend import source
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODEL = """\
 import torch

@@ -24,7 +24,7 @@ from tcready.schema.observation import Observation
 from tcready.schema.progress import Progress
 
 pytestmark = [
-    pytest.mark.dynamo,
+    pytest.mark.torch,
     pytest.mark.skipif(sys.platform != "linux", reason="torchrun and its children are watched through /proc"),
 ]
 gloo = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
@@ -147,7 +147,7 @@ def test_two_processes_and_what_ddp_parts(tmp_path: Path) -> None:
 
 
 @gloo
-@pytest.mark.long
+@pytest.mark.release
 def test_a_target_that_brings_its_own_collectives_and_ddp(tmp_path: Path) -> None:
     source = NET + (
         "class Model(nn.Module):\n"
@@ -181,7 +181,7 @@ def test_a_rank_that_fails_is_told(tmp_path: Path) -> None:
 
 
 @gloo
-@pytest.mark.long
+@pytest.mark.release
 def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
     body = (
         "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n"
@@ -205,7 +205,7 @@ def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
 
 @gloo
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_rank_that_hangs_while_it_compiles_says_nothing_of_compiling(tmp_path: Path) -> None:
     body = (
         "if torch.compiler.is_compiling() and int(os.environ['RANK']) == 1:\n            "

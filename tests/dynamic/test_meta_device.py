@@ -10,7 +10,7 @@ from fixture_markers import ROOT, models
 from observing import observe_target, report_of, torch_between
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 HEAD = """\
 import torch
@@ -289,7 +289,7 @@ KNOWN_TO_DIFFER = {"nan_guard"}
 """It takes the branch of what is not finite, and prints there."""
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.parametrize(
     "model",
     [model for model in models() if model.stem != "inline_cpp_extension"],

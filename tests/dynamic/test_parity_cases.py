@@ -37,7 +37,7 @@ QUICK = {
 }
 """What every run of the tests asks of tcready; the others are `long`."""
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 
 def name_of(path: Path) -> str:
@@ -167,7 +167,7 @@ def test_a_mistake_in_the_backward_is_in_no_output(path: Path) -> None:
 def _matrix() -> Iterator[Any]:
     for path in CASES:
         for dtype in dtypes_of(load(path)):
-            marks = () if (name_of(path), dtype) in QUICK else (pytest.mark.long,)
+            marks = () if (name_of(path), dtype) in QUICK else (pytest.mark.release,)
             yield pytest.param(path, dtype, id=f"{name_of(path)}-{dtype}", marks=marks)
 
 

@@ -43,7 +43,7 @@ SETTINGS = (
     "recompile_limit",
 )
 """What the lines of a plan set for the whole process."""
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 needs_isolation = pytest.mark.skipif(not isolates_recompiles(), reason="new in torch 2.13")
 
 
@@ -163,7 +163,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long) if name == "Caching" else name for name in NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.release) if name == "Caching" else name for name in NAMES]
 )
 @pytest.mark.sampled(3)
 def test_each_line_that_is_printed_captures_what_it_claims(
@@ -465,7 +465,7 @@ def test_of_what_captures_alike_the_simplest_is_recommended_without_times() -> N
     assert "chosen by simplicity" in " ".join(text.split())
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_with_the_backend_steady_times_decide_or_it_says_why_not() -> None:
     plan = plan_of("Stacked", backend=True)
     assert plan.recommended == "whole"

@@ -213,7 +213,7 @@ class Shown:
     trials: Mapping[str, Trial]
 
 
-@pytest.fixture(scope="module", params=[5, pytest.param(1, marks=pytest.mark.long)], ids=["some", "all"])
+@pytest.fixture(scope="module", params=[5, pytest.param(1, marks=pytest.mark.release)], ids=["some", "all"])
 def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     path = tmp_path_factory.mktemp("proof") / "model.py"
     path.write_text(MODEL)
@@ -240,7 +240,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Shown(result, MappingProxyType({trial.name: trial for trial in result.trials}))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_trial_shows_what_a_change_does(shown: Shown, subtests: pytest.Subtests) -> None:
     """One test, because every worker would make the trials again."""
     assert shown.result.failure is None
@@ -358,8 +358,8 @@ OF_CASES = {
 }
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(CASES)
@@ -381,7 +381,7 @@ def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
     assert [trial.differs for trial in result.trials] == [each[0] for each in OF_CASES.values()], result
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_an_imported_function_is_called_alone(tmp_path: Path) -> None:
     before = "def gate(x):\n    if x.sum() > 1000:\n        x = x * 2\n    return x\n"
     after = "import torch\n\n\ndef gate(x):\n    return torch.where(x.sum() > 1000, x * 2, x)\n"
@@ -432,7 +432,7 @@ IN_PLACE = {
 """Each before, after, and what differs, how."""
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
@@ -516,7 +516,7 @@ def called_before(folder: Path, text: str) -> Trial:
     return result.trials[0]
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "changes",
     [(), (("nn.Linear(8, 8).weight.detach()", "0"), ("nn.Dropout(0.5)", "nn.BatchNorm1d(8)"))],
@@ -535,7 +535,7 @@ def test_what_the_first_call_makes_is_there_when_it_is_compiled(
     assert trial.compiled_calls >= 3
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NOT_AT_THE_FIRST_CALL_ALONE)
 def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: Path) -> None:
@@ -544,8 +544,8 @@ def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: P
     assert called_before(tmp_path, FIRST.replace(old, new)).difference is not None
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)
@@ -568,7 +568,7 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
     assert ended.trials[1].difference is None
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
     import torch
     from tcready.dynamic.worker.proof.behaviour import Behaviour
@@ -649,8 +649,8 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_what_compiled_code_raises_before_the_change_too_is_not_its_fault(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(TRANSLATED)
@@ -690,7 +690,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("body", "refused"),
@@ -719,7 +719,7 @@ def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
     assert (trial.difference is not None) == refused, trial.difference
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("body", "mode", "difference", "notice"),
@@ -764,7 +764,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_setting_is_tried_with_a_mask_of_one_item(tmp_path: Path) -> None:
     """One row broadcasts; a graph that was made for a size that data decides takes two rows alone from then on."""
     (tmp_path / "model.py").write_text(ONE_ROW)
@@ -805,7 +805,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_of_a_list_of_times_no_item_is_compared() -> None:
     from tcready.dynamic.worker.proof.behaviour import Behaviour
     from tcready.dynamic.worker.proof.behaviour_differences import difference, restless
@@ -821,7 +821,7 @@ def test_of_a_list_of_times_no_item_is_compared() -> None:
         assert difference(seen(times_1=0.5, n_1=2), other, ignored) is not None
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None:
     import torch
     from tcready.dynamic.worker.proof.effects_of_call import observe_call
@@ -845,8 +845,8 @@ def test_modules_that_a_call_makes_for_itself_count_if_they_have_hooks() -> None
     assert seen == [{"<Made>": 1, "own": 1}, {"<Made>": 1, "own": 1, "<LayerNorm>": 1}]
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_modules_that_a_first_call_makes_are_counted_by_their_names(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(REPLACED)
@@ -892,8 +892,8 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_other_processes_make_no_change_slow(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(WIDE)
@@ -972,8 +972,8 @@ def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options
     return prove(run, ProofRequest(tuple(variants), constants=tuple(constants)))
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) -> None:
     result = of_numbers(
         tmp_path,
@@ -1011,7 +1011,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_sizes_and_integers_are_others(tmp_path: Path) -> None:
     result = of_numbers(
         tmp_path,
@@ -1071,7 +1071,7 @@ PATCHED = {
 }
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_what_inputs_as_given_do_not_show(tmp_path: Path) -> None:
     result = of_numbers(tmp_path, PARTLY, *PATCHED.values())
     assert result.failure is None
@@ -1125,8 +1125,8 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
     assert [each.tolist() for each in found] == [[3, 0, 2], [True, False, False]]
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
     """In training a norm writes to its statistics, which `torch.cond` does not take."""
     before, after = (text.replace("y ** power", "self.norm(y)") for text in (BRANCH_OF_POWERS, CHOSEN))
@@ -1139,8 +1139,8 @@ def test_what_training_raises_alone_is_told_of_a_choice(tmp_path: Path) -> None:
     assert (trial.notice or "").startswith("compiled in training it raises UncapturedHigherOrderOpError")
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_what_counts_before_an_exception_is_no_difference_of_compiled_code(tmp_path: Path) -> None:
     """A norm refuses one row in training, and has counted the call by then."""
     result = of_numbers(tmp_path, NUMBERS, ("y * self.rate", "self.rate * y"), mode="train")
@@ -1173,7 +1173,7 @@ def get_inputs():
 """What a GPU does once a kernel has failed, in the words that torch has for it: nothing works there any more."""
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_inputs_with_which_a_kernel_fails_are_left_out(tmp_path: Path) -> None:
     result = of_numbers(
         tmp_path,
@@ -1191,7 +1191,7 @@ def test_inputs_with_which_a_kernel_fails_are_left_out(tmp_path: Path) -> None:
     assert "AcceleratorError" in (lost.difference or "")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_model_whose_kernels_fail_is_not_tried(tmp_path: Path) -> None:
     result = of_numbers(tmp_path, LOST.replace("lost = False", "lost = True"), ("x = x * 2", "x = 2 * x"))
     assert "a kernel failed on the device, with inputs given" in (result.failure or "")
@@ -1214,7 +1214,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="needs a GPU")
 def test_a_failed_kernel_on_a_gpu_leaves_the_other_inputs(tmp_path: Path) -> None:
     result = of_numbers(tmp_path, CUDA, ("x = x * 2", "x = 2 * x"), ("x = x * 2", "x = x * 3"), device="cuda")
@@ -1250,7 +1250,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_weights_are_others_than_those_of_the_build(tmp_path: Path) -> None:
     result = of_numbers(
         tmp_path,
@@ -1266,7 +1266,7 @@ def test_weights_are_others_than_those_of_the_build(tmp_path: Path) -> None:
         assert "weights" in (trial.difference or "")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_sum_that_grows_is_no_clock(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(BUILT)
@@ -1316,8 +1316,8 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_what_each_call_rounds_otherwise_may_be_rounded_otherwise(tmp_path: Path) -> None:
     same = ("x = x * 2", "x = 2 * x")
     others = (

@@ -11,7 +11,7 @@ import pytest
 from tcready import api
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "prove"
-pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 CONDITIONS = {
     "r05_numpy_abs_mean": "for empty inputs: another text is printed",

@@ -111,7 +111,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Trial]:
     return MappingProxyType({trial.name: trial for trial in result.trials})
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_check_that_compiled_code_makes_later_is_refused_where_its_caller_catches_it(
     trials: Mapping[str, Trial], subtests: pytest.Subtests
 ) -> None:
@@ -163,7 +163,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_setting_by_which_an_exception_leaves_its_try_is_refused(tmp_path: Path) -> None:
     """Python raises at an infinity; where the number is captured, that comes when the graph has run."""
     (tmp_path / "model.py").write_text(INSIDE)

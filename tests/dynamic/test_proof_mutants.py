@@ -15,7 +15,7 @@ import wrong_patches
 from rewriting_models import Model, candidates, carried_out, models, patch_between
 from tcready import api
 
-pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SAMPLE = {model.name: model for model in models()}
 TRIES = 10
 

@@ -93,9 +93,9 @@ def shown(folder: Path, dtype: str | None, changes: Mapping[str, tuple[str, str]
     return {trial.name: trial for trial in result.trials}
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("dtype", ["bfloat16", None, pytest.param("float16", marks=pytest.mark.long)])
+@pytest.mark.parametrize("dtype", ["bfloat16", None, pytest.param("float16", marks=pytest.mark.release)])
 def test_rounding_agrees_and_a_mistake_does_not(dtype: str | None, tmp_path: Path) -> None:
     trials = shown(tmp_path, dtype, {**RIGHT, **WRONG})
     assert {name: trials[name].difference for name in RIGHT} == dict.fromkeys(RIGHT)

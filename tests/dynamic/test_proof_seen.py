@@ -399,7 +399,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str | None
     return MappingProxyType(pickle.loads((folder / "answers").read_bytes()))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_difference_is_seen_and_only_then(answers: Mapping[str, str | None]) -> None:
     assert answers["nothing"] is None
     assert [name for name in DIFFERENT if answers[name] is None] == []
@@ -413,7 +413,7 @@ RAISING = {
 }
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("statement", RAISING)
 def test_whose_exception_it_is(statement: str, tmp_path: Path) -> None:
     """What torch raises in the line of an `assert` is torch's."""

@@ -9,7 +9,7 @@ import pytest
 from observing import observe_target, report_of, torch_between
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODEL = """\
 import random

@@ -29,7 +29,7 @@ SCHEMAS = [
     for path in (ROOT / "docs" / "schema" / "report.schema.json", ROOT / "fixtures" / "report.schema.json")
 ]
 gloo = [
-    pytest.mark.dynamo,
+    pytest.mark.torch,
     pytest.mark.skipif(sys.platform != "linux", reason="torchrun and its children are watched through /proc"),
     pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
 ]
@@ -144,7 +144,7 @@ class TestPlan:
 class TestCollectivesThatDiffer:
     pytestmark = gloo
 
-    @pytest.mark.long
+    @pytest.mark.release
     def test_a_rank_that_dies_of_them(self) -> None:
         """Eager code is as it should be; compiled, the ranks send different sizes."""
         seen = run("Apart", timeout=120)

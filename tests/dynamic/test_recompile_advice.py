@@ -128,8 +128,8 @@ def job(folder: Path, given: dict[str, str | None], trace: str | None = None) ->
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.dynamo
-@pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.release
 def test_the_lines_that_are_given_end_recompilations_and_where_none_is_given_none_does(
     tmp_path: Path,
 ) -> None:

@@ -13,7 +13,7 @@ from tcready.schema.codec import as_json, from_json
 from tcready.schema.enums import STAGES
 from tcready.schema.observation import Observation, Stage
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 Watch = Callable[..., Observation]
 
@@ -314,7 +314,7 @@ def test_a_break_in_a_module_of_torch_is_one_of_the_call_and_no_forward_is_lost(
 
 
 @torch_between((2, 13), (3, 0), "torch 2.11 logs the calling line alone")
-@pytest.mark.long
+@pytest.mark.release
 def test_break_inside_the_standard_library_is_told_at_the_calling_line(watch: Watch) -> None:
     seen = watch("Copies")
     (site,) = seen.break_sites
@@ -370,7 +370,7 @@ def test_mode_decides_which_lines_run_and_are_traced(watch: Watch) -> None:
     assert [graph.phase for graph in seen.graphs] == ["forward"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_seeds_and_fresh_inputs_make_random_models_comparable(watch: Watch) -> None:
     seen = watch("Draws", mode="train", dtype="float64")
     assert stage(seen, "parity").state == "pass", stage(seen, "parity").detail

@@ -26,7 +26,7 @@ from tcready.schema.report import Report, Tool
 from tcready.schema.run import InputDimension, ShapeAdvice, ShapeCall, ShapeStudy, ShapeTrial
 from tcready.schema.static import Finding, StaticResult
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 Watch = Callable[..., Observation]
 
@@ -418,7 +418,7 @@ def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Wat
     )
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_height_and_width_vary_and_channels_do_not(watch: Watch) -> None:
     batch, sides = study(watch("Image", "image")).axes
     assert batch.name == "batch"
@@ -430,7 +430,7 @@ def test_height_and_width_vary_and_channels_do_not(watch: Watch) -> None:
     assert [item.size for item in sides.refused] == [1], "smaller than the kernel"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
     nodes, edges = study(watch("Graph", "graph")).axes[:2]
     assert nodes.dimensions == (InputDimension("x", 0),)
@@ -440,7 +440,7 @@ def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mark"), [("Appends", "appends"), pytest.param("Counts", "lists", marks=pytest.mark.long)]
+    ("name", "mark"), [("Appends", "appends"), pytest.param("Counts", "lists", marks=pytest.mark.release)]
 )
 def test_a_recompile_on_an_identical_call_is_an_error_and_hides_the_sizes(
     watch: Watch, name: str, mark: str
@@ -465,7 +465,7 @@ def test_all_guards_of_an_entry_are_told(watch: Watch) -> None:
     assert {frame.line for frame in event.lines} == {line_of("lists"), line_of("counts")}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_cases_run_one_after_the_other_in_one_callable(watch: Watch) -> None:
     seen = watch("Linear", "cases")
     calls = trial(seen, "cases", "default").calls
@@ -501,7 +501,7 @@ def test_a_process_that_ends_in_the_study_leaves_the_rest(watch: Watch) -> None:
 
 
 @torch_between((2, 8), (2, 13), "torch 2.14 compiles the `except` as eager runs it")
-@pytest.mark.long
+@pytest.mark.release
 def test_compiled_code_that_raises_for_another_size_is_told(watch: Watch) -> None:
     seen = watch("Raises")
     assert study(seen).axes[0].sizes == (3, 4, 5, 1), "the eager model takes them"
@@ -588,7 +588,7 @@ def test_a_break_at_another_size_is_a_finding(watch: Watch) -> None:
     assert exit_code(told) == 1
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_padding_that_the_model_refuses_is_no_advice(watch: Watch) -> None:
     seen = watch("Grows")
     padded = trial(seen, "batch", "pad")
@@ -610,14 +610,14 @@ def test_what_eager_raises_too_is_not_blamed_on_compiling(watch: Watch) -> None:
     assert {f.effect for f in report(seen).findings} <= {"recompile"}
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_eager_code_that_differs_from_itself_is_not_compared(watch: Watch) -> None:
     seen = watch("Random")
     assert {call.parity for each in study(seen).trials for call in each.calls} == {None}
     assert all(each.sound for each in study(seen).trials)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_hang_in_the_study_leaves_the_rest(watch: Watch) -> None:
     seen = watch("Sleeps", timeout=25.0)
     assert {s.stage for s in seen.stages if s.state == "fail"} == {"shapes"}

@@ -12,7 +12,7 @@ from tcready.dynamic import build_bundle, find_convention
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progress
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 
 def failures(seen: Observation) -> list[str]:
@@ -88,7 +88,7 @@ def test_instances_and_factories(tmp_path: Path, target: str, inputs: str) -> No
     assert len(seen.graphs) == 1
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_inputs_that_are_none(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
     seen = observe_target("forms.py::Takes", inputs="forms.py::nothing", root=str(tmp_path))
@@ -115,7 +115,7 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
     assert len(seen.graphs) == 1
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
     text = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     write(tmp_path, json=text + "def get_inputs():\n    return [torch.ones(2)]\n")
@@ -159,7 +159,7 @@ def test_dotted_target(tmp_path: Path) -> None:
     assert [graph.path for graph in seen.graphs] == ["house/room.py"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_kernelbench_and_lightning_conventions_run(tmp_path: Path) -> None:
     write(
         tmp_path,

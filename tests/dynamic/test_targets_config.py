@@ -82,7 +82,7 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
     assert [target.target for target in report.targets[1:]] == ["src/model.py::Other"], "it is still read"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_flags_win_over_the_project(tmp_path: Path) -> None:
     project(
         tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndtype = "float64"\ntimeout = 0.01\n'
@@ -95,7 +95,7 @@ def test_flags_win_over_the_project(tmp_path: Path) -> None:
     assert net.verdict == "ready"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_weights_of_a_table_are_left_out_with_other_inputs(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::example"\nweights = { prefill = 5 }\n')
     report, said = run(tmp_path, "src/model.py::Net", inputs="src/model.py::one")
@@ -131,7 +131,7 @@ def test_nothing_is_run_for_a_folder_nor_when_forbidden_nor_for_another_class(tm
         assert told == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_folder_that_is_run_has_the_project_s_targets(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::one"\n')
     report, told = run(tmp_path, "src", run=True)
@@ -212,7 +212,7 @@ def test_a_module_in_a_table_is_the_file_that_is_named_and_the_other_way_round(t
     assert matched("mypackage.other::Net") == matched("src/mypackage/other.py") == []
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_coverage_is_weighted_by_case(tmp_path: Path) -> None:
     project(tmp_path, "")
     cover = seen(tmp_path).coverage

@@ -16,7 +16,7 @@ from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.traces import read
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 MODEL = """\
 import torch
 from torch import nn

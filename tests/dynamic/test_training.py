@@ -25,7 +25,7 @@ from tcready.dynamic.worker.measure.gradients import Trained, outcome_of_step  #
 from tcready.dynamic.worker.measure.outcome_structure import differs, structure_differences, unequal_leaves  # noqa: E402
 from tcready.dynamic.worker.stages.training import STEP_FILE  # noqa: E402
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODELS = """\
 import os
@@ -415,8 +415,8 @@ def test_the_loss_of_the_output_is_taken_and_a_parameter_without_gradient_counte
     ("name", "why"),
     [
         ("Detached", "no tensor of the output requires grad"),
-        pytest.param("NoGrad", "no tensor of the output requires grad", marks=pytest.mark.long),
-        pytest.param("Bare", "no parameter and no input requires grad", marks=pytest.mark.long),
+        pytest.param("NoGrad", "no tensor of the output requires grad", marks=pytest.mark.release),
+        pytest.param("Bare", "no parameter and no input requires grad", marks=pytest.mark.release),
     ],
 )
 def test_what_cannot_be_trained_is_not_run_and_no_failure(watch: Watch, name: str, why: str) -> None:
@@ -441,7 +441,7 @@ def test_a_backward_in_a_run_without_gradients_names_the_mode(watch: Watch) -> N
     assert stage(watch("train_step"), "eager").state == "pass"
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_inputs_that_require_grad_are_compared_too(watch: Watch) -> None:
     seen = watch("Bare", "leaf")
     assert stage(seen, "parity").detail == "1 tensor, 1 gradient within tolerance"
@@ -462,14 +462,14 @@ def test_gradients_that_compiling_changes_fail_parity_by_name(watch: Watch) -> N
     assert "as captured already" in part(seen, "backward").detail
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_buffers_that_compiling_changes_fail_parity_by_name(watch: Watch) -> None:
     seen = watch("Tracks")
     assert stage(seen, "parity").state == "fail"
     assert stage(seen, "parity").detail.startswith("buffer seen ")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_what_only_aotautograd_cannot_trace_is_told_and_leaves_the_record_alone(folder: Path) -> None:
     report = check(["model.py::BranchingBackward"], inputs="model.py::example", mode="train", root=folder)
     (target,) = report.targets
@@ -521,7 +521,7 @@ def test_a_small_mistake_that_only_aotautograd_makes_is_found(
     assert part(seen, "backward").detail.startswith(f"AOTAutograd's step differs: {difference}")
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_a_backward_that_ends_the_process_leaves_what_went_before(watch: Watch) -> None:
     seen = watch("Dies")
     assert stage(seen, "build").state == "pass"
@@ -546,7 +546,7 @@ def test_the_budget_cuts_what_follows_parity(watch: Watch) -> None:
         assert part(seen, phase) == TrainingPart(phase, "not_run", "cut: the budget was spent")  # type: ignore[arg-type]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path) -> None:
     report = check(["model.py::LayerDrop"], inputs="model.py::example", mode="both", root=folder)
     infer, train = report.targets
@@ -601,7 +601,7 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     )
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
     report = check(["model.py::Bare"], inputs="model.py::leaf", mode="train", root=folder)
     (target,) = report.targets
@@ -669,7 +669,7 @@ def test_gradients_that_one_side_lacks_are_named() -> None:
     assert [expected.leaves[at][0] for at in unequal_leaves(expected, moved)] == ["buffer seen"]
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_small_gradients_are_compared_by_their_own_scale(tmp_path: Path) -> None:
     """A wide head under a mean gives gradients near 1e-6, which no absolute tolerance tells apart."""
     (tmp_path / "model.py").write_text(

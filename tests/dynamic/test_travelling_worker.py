@@ -15,7 +15,7 @@ from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, Tool
 
-pytestmark = pytest.mark.dynamo
+pytestmark = pytest.mark.torch
 
 MODEL = """\
 import torch
@@ -185,7 +185,7 @@ def test_the_command_writes_it(
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_what_it_measured_is_worked_out_here(worker: Path, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     target = ("--target", "model.py::Net", "--inputs", "model.py::example", "--bench", "--quick")

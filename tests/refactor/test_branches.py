@@ -189,7 +189,7 @@ def error_of(model: Any, x: Any) -> Exception | None:
     return None
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", SAME.values(), ids=SAME)
 @pytest.mark.sampled(6)
 def test_both_sides_are_the_same_without_a_break(body: str, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_both_sides_are_the_same_without_a_break(body: str, tmp_path: Path) -> N
     assert torch._dynamo.explain(loaded(text))(inputs()[0]).graph_break_count == 0
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", RAISING.values(), ids=RAISING)
 def test_eager_raises_what_it_raised_and_the_compiled_model_raises_too(body: str, tmp_path: Path) -> None:
     import torch
@@ -228,7 +228,7 @@ def test_eager_raises_what_it_raised_and_the_compiled_model_raises_too(body: str
     assert "custom_op" not in text  # the last of the ways
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", [RAISING[name] for name in RAISING if "None" in name or "type" in name])
 def test_what_python_decides_stays_python_whatever_was_met(body: str, tmp_path: Path) -> None:
     """Where nothing was predicted, any operand may be what the rewrite begins with."""

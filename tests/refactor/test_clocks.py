@@ -111,7 +111,7 @@ def inputs() -> tuple[object, ...]:
     return (torch.randn(4, 8, requires_grad=True),)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("init", "body", "unsafe"), TOLD.values(), ids=TOLD)
 def test_a_time_that_is_told_is_left_out_of_what_is_compiled(
     init: str, body: str, unsafe: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]

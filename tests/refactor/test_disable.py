@@ -66,7 +66,7 @@ def written(folder: Path, mark: str, text: str = MODEL) -> Proposal | Declined:
     return disable_function("model.py", source.read(folder / "model.py"), line)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("mark", "lines"),
     {

@@ -73,7 +73,7 @@ def in_a_space(setup: str) -> str:
     return (HEAD + setup + "\n\n" + forward(CALL)).replace("SPACE", f"tcr_told_{next(SPACES)}")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("setup", TOLD.values(), ids=TOLD)
 def test_an_implementation_that_asks_for_no_data_is_the_fake_kernel(setup: str, tmp_path: Path) -> None:
     import torch
@@ -228,7 +228,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_fake_kernel_that_tells_something_else_is_refuted(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)
@@ -246,7 +246,7 @@ def test_a_fake_kernel_that_tells_something_else_is_refuted(tmp_path: Path) -> N
         assert words is None or words in (trial.difference or "")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_an_operator_that_gives_memory_of_what_it_is_given_has_no_fake_kernel(tmp_path: Path) -> None:
     """Its schema says otherwise: a graph that writes to the result would not write to the argument."""
     before = MODEL.replace("(x.float() * 2).contiguous()", "x.contiguous()").replace("tcr_shown", "tcr_alias")
@@ -283,7 +283,7 @@ def get_inputs():
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_sizes_that_are_equal_by_chance_refute_a_fake_kernel(tmp_path: Path) -> None:
     """The model is called with four rows, and takes four."""
     path = tmp_path / "model.py"

@@ -94,7 +94,7 @@ def inputs() -> tuple[object, ...]:
     return (torch.randn(4, 8, requires_grad=True),)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("init", "body"), UNLOCKED.values(), ids=UNLOCKED)
 def test_what_is_not_written_to_needs_no_lock(init: str, body: str, tmp_path: Path) -> None:
     before = HEAD + forward(body, init=init)
@@ -104,7 +104,7 @@ def test_what_is_not_written_to_needs_no_lock(init: str, body: str, tmp_path: Pa
     assert after.count("# alone") == before.count("# alone")
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("init", "body"), FILLED.values(), ids=FILLED)
 def test_what_is_filled_once_needs_no_lock(init: str, body: str, tmp_path: Path) -> None:
     import torch

@@ -77,7 +77,7 @@ def inputs(sign: int) -> tuple[object, ...]:
     return (x.requires_grad_(),)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", OVER_ALL.values(), ids=OVER_ALL)
 @pytest.mark.sampled(6)
 def test_it_is_worked_out_over_all(body: str, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_it_is_worked_out_over_all(body: str, tmp_path: Path) -> None:
         assert_same(before, after, lambda sign=sign: inputs(sign))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", REPEATED.values(), ids=REPEATED)
 def test_a_size_that_is_the_sum_of_repeats_is_read(body: str, tmp_path: Path) -> None:
     import torch

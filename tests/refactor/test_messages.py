@@ -32,7 +32,7 @@ DECLINED = {
 }
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", [*GUARDED.values(), *BRANCHES.values()])
 def test_a_message_is_given_by_eager_code_alone(
     body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

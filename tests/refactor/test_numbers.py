@@ -58,7 +58,7 @@ DECLINED = {
 }
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("body", "written"), WRITTEN.values(), ids=WRITTEN)
 def test_it_is_written_with_tensors(body: str, written: str, tmp_path: Path) -> None:
     import torch

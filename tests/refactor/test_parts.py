@@ -54,7 +54,7 @@ def inputs(*sizes: int, rows: int = 2, spoiled: bool = False) -> tuple[Any, ...]
     return (*(each.requires_grad_() for each in tensors), torch.tensor(sizes))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", [SPLIT + LOOP + JOIN, APART], ids=["in a list", "apart"])
 def test_one_attention_over_padded_parts_gives_the_same(tmp_path: Path, body: str) -> None:
     """A NaN stays in its part, forwards and backwards; a part may be empty; wrong sizes raise what they raised."""
@@ -95,7 +95,7 @@ LAST = 2
 """The operator is the third way: an assertion in the graph is shorter."""
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_check_raises_its_own_exception_where_it_is_compiled(tmp_path: Path) -> None:
     import torch
 
@@ -151,7 +151,7 @@ class Scale(nn.Module):
 """
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 def test_a_module_made_in_compiled_code_is_traced_with_its_method_without_gradients(tmp_path: Path) -> None:
     import torch
 
@@ -163,7 +163,7 @@ def test_a_module_made_in_compiled_code_is_traced_with_its_method_without_gradie
     assert_same(before, after, lambda: (torch.ones(2, 8, requires_grad=True),))
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("stem", ["model", "2d-model", "prim", "_net", "aten_net"])
 def test_torch_takes_the_name_of_an_operator(stem: str, tmp_path: Path) -> None:
     """It is the file's, with letters before what torch refuses, or keeps for itself."""

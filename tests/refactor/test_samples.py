@@ -54,11 +54,11 @@ def samples(short: int | None = None) -> Iterator[object]:
         for number, sample in enumerate(rule.bad):
             is_long = short is not None and sample.source.count("# BAD") > short
             yield pytest.param(
-                rule, sample, id=f"{rule.code}-bad{number}", marks=pytest.mark.long if is_long else ()
+                rule, sample, id=f"{rule.code}-bad{number}", marks=pytest.mark.release if is_long else ()
             )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("rule", "sample"), [*samples()])
 def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
     rule: Rule, sample: Sample, tmp_path: Path, request: pytest.FixtureRequest
@@ -84,7 +84,7 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
     assert {each.line for each in seen.breaks} == left
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("rule", "sample"), [*samples(short=8)])
 def test_a_sample_written_anew_gives_the_same_on_both_sides_of_its_branches(
     rule: Rule, sample: Sample, tmp_path: Path, request: pytest.FixtureRequest

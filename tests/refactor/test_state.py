@@ -161,7 +161,7 @@ def inputs() -> tuple[object, ...]:
     return (torch.randn(4, 8, requires_grad=True),)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize(("init", "body"), REWRITTEN.values(), ids=REWRITTEN)
 @pytest.mark.sampled(5)
 def test_it_gives_what_it_gave(init: str, body: str, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def inputs() -> tuple[object, ...]:
     return (torch.randn(4, 8, requires_grad=True),)
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
 def test_a_tensor_takes_the_place_of_its_number(body: str, tmp_path: Path) -> None:
     before = "import numpy as np\n\n" + forward(body)

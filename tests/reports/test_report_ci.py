@@ -52,7 +52,7 @@ def test_a_name_with_bytes_that_are_no_text_is_rendered(form: str) -> None:
     assert ".py" in render(made, form)
 
 
-@pytest.mark.long
+@pytest.mark.release
 def test_sarif_keeps_the_heaviest_of_too_many_results() -> None:
     one = own("broken")[0]
     notes = [dataclasses.replace(one, level="note", line=n, fingerprint=f"n{n}") for n in range(1, 5001)]

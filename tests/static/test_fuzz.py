@@ -63,7 +63,7 @@ def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "count"), [("grammar", 80), ("node", 20)])
-@pytest.mark.long
+@pytest.mark.release
 def test_hypothesmith_programs(kind: Literal["grammar", "node"], count: int, tmp_path: Path) -> None:
     """benchmarks/fuzz.py does the same thousands of times."""
     texts = hypothesmith_texts(kind, 20_000, count)

@@ -240,9 +240,9 @@ def generated(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.dynamo
+@pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.release
 def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
     torch = pytest.importorskip("torch")
     version = tuple(map(int, torch.__version__.split(".")[:2]))
