@@ -368,7 +368,7 @@ def member_behind(leaf: Any, steps: int) -> Any:
 
 
 def map_plain(change: VaryOne, value: Any) -> Any:
-    """Change numbers, flags, strings and members of enums in containers, dataclasses and slices."""
+    """Change slices, and numbers, flags, strings and members of enums in containers, dataclasses and slices."""
 
     def each(leaf: Any) -> Any:
         if _is_record(leaf):
@@ -377,9 +377,10 @@ def map_plain(change: VaryOne, value: Any) -> Any:
                 if hasattr(leaf, field.name):
                     object.__setattr__(copied, field.name, map_plain(change, getattr(leaf, field.name)))
             return copied
-        if isinstance(leaf, slice):
+        changed = change(leaf)
+        if isinstance(leaf, slice) and changed is leaf:
             return slice(change(leaf.start), change(leaf.stop), change(leaf.step))
-        return change(leaf)
+        return changed
 
     return pytree.tree_map(each, value)
 
@@ -389,7 +390,7 @@ def plain_leaves(value: Any) -> list[Any]:
     found: list[Any] = []
 
     def note(leaf: Any) -> Any:
-        if type(leaf) in (bool, int, float, str) or isinstance(leaf, enum.Enum):
+        if type(leaf) in (bool, int, float, str, slice) or isinstance(leaf, enum.Enum):
             found.append(leaf)
         return leaf
 

@@ -261,6 +261,9 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with the next members of enums": lambda leaf: member_behind(leaf, 1),
         "given, with the members of enums before": lambda leaf: member_behind(leaf, -1),
+        "given, with every second item of slices": lambda leaf: (
+            slice(leaf.start, leaf.stop, 2) if isinstance(leaf, slice) and leaf.step is None else leaf
+        ),
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
         "given, with integers for floats": lambda leaf: math.ceil(leaf) if is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
