@@ -248,21 +248,17 @@ def check_trace(
         TcreadyError: As for `check`; there is no trace, or a value of `moved` is invalid.
         TypeError: An option is unknown.
     """
-    from tcready.pipeline import observations as made_or_brought
+    from tcready.pipeline import observations as run_sources
 
     chosen = _chosen(settings, root, options)
     folders = (traces,) if isinstance(traces, str) else tuple(traces)
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    found = made_or_brought.load_traces(folders, moved, chosen.root, announce)
+    found = run_sources.load_traces(folders, moved, chosen.root, announce)
     chosen = chosen.with_keywords(
-        {
-            name: value
-            for name, value in made_or_brought.as_the_job(found[1]).items()
-            if not chosen.is_given(name)
-        }
+        {name: value for name, value in run_sources.as_the_job(found[1]).items() if not chosen.is_given(name)}
     )
     return report_of(
-        names or made_or_brought.sources_in(found[1], chosen.root),
+        names or run_sources.sources_in(found[1], chosen.root),
         False,
         (),
         chosen,
@@ -329,10 +325,12 @@ def _chosen(
 
 def settings_for(targets: Sequence[str], settings: Settings) -> Settings:
     """Return the settings that apply to the named targets, if the project has one table for all of them."""
-    from tcready.pipeline import run_selection as plan
+    from tcready.pipeline import run_selection
 
     tables = [
-        table for target in targets for table in plan.matching(target, settings.tables or (), settings.root)
+        table
+        for target in targets
+        for table in run_selection.matching(target, settings.tables or (), settings.root)
     ]
     return settings.with_table(tables[0]) if len(tables) == 1 else settings
 
@@ -559,14 +557,13 @@ def observe(
             of `trace_out` is not empty.
         TypeError: An option is unknown.
     """
-    from tcready.pipeline import observations
-    from tcready.pipeline import run_selection as plan
+    from tcready.pipeline import observations, run_selection
     from tcready.portable.options import RunOptions
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
-    plan.validate_programs(chosen)
+    run_selection.validate_programs(chosen)
     base = Path(root or Path.cwd()).resolve()
-    plan.validate_trace_folder(chosen, base)
+    run_selection.validate_trace_folder(chosen, base)
     return observations.launch(target, chosen, base, progress)
 
 

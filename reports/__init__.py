@@ -1,8 +1,9 @@
 """Render reports, one format for each file: each has `render(Report, **options) -> str` and uses only the schema.
 
-The libraries of a format (rich, jinja2) are imported when that format is used. The page is computed in `page`, `code`,
-`picture`, `sides` and `editor`, and laid out by the templates; `frame.html.jinja` surrounds all pages. `text` is
-`brief_text`, or `long_text` with `-v`. `places` shows lines of notebooks by cell.
+The libraries of a format (rich, jinja2) are imported when that format is used. The page is computed in
+`html.page_values`, `html.highlighting`, `html.pictures`, `html.side_by_side` and `html.editor_links`, and laid out
+by the templates; `frame.html.jinja` surrounds all pages. `text.summary_or_full` is `text.brief`, or `text.full`
+with `-v`. `text.notebook_places` shows lines of notebooks by cell.
 """
 
 from __future__ import annotations

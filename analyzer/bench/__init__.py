@@ -1,5 +1,5 @@
 """Compute the figures of a bench from the raw times of its processes: intervals, verdicts and a recommendation.
 
-No I/O. Only `figures` needs scipy. `again` compares two measurements of one arm, and is the one place that says
-slower or faster.
+No I/O. Only `figures` needs scipy. `repeat_comparison` compares two measurements of one arm, and is the one place
+that says slower or faster.
 """

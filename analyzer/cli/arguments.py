@@ -119,8 +119,6 @@ _CALLBACKS: Mapping[Kind, Callable[..., Any]] = {
 
 
 _COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": complete_codes, "files": complete_files}
-
-
 _TYPES: Mapping[Kind, Any] = {
     "number": click.FloatRange(min=0, min_open=True),
     "count": click.IntRange(min=1),
@@ -217,8 +215,6 @@ class CommandOptions:
 
 CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
 """The dataclasses that declare the options of `tcready check`, in the order of its help."""
-
-
 _PURPOSES = {
     "Reading the source": (ReadOptions, WorkOptions),
     "Running the model": (RunOptions,),

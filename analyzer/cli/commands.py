@@ -19,11 +19,7 @@ from tcready.schema.enums import TcreadyError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
-
-
 BROKEN_PIPE = 141
-
-
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 BARE = ("concise", "jsonl", "github", "gitlab", "sarif")
 """Formats that show only findings."""
-
-
 PAGE_OF_MODEL = re.compile(r".+-[0-9a-f]{8}\.html")
 OURS = b'id="tcready-report"'
 """The text that marks every page of tcready."""

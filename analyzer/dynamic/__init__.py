@@ -1,7 +1,7 @@
 """Start workers and convert the files that they leave to an Observation.
 
-A worker is a separate process with limits of time and memory. `launch` watches it, and `fork_server` makes workers as
-copies of a process that has imported torch. `by_hand` is the standalone worker (`worker.pyz`), which starts itself a
+A worker is a separate process with limits of time and memory. `launch` watches it, and `fork_client` makes workers as
+copies of a process that has imported torch. `standalone` is the standalone worker (`worker.pyz`), which starts itself a
 second time, so that a run on another machine is watched like one here. A run that fails is an Observation with a
 failed stage, not an exception. Only the package `worker` imports torch.
 """

@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING
 from tcready.config import pyproject
 from tcready.config.resolution import Settings
 from tcready.pipeline.registry import advice, rule_set, torch_for, warn_no_tables
-from tcready.pipeline.registry import is_of_a_run as is_of_a_run
-from tcready.pipeline.registry import load_rules as load_rules  # as is the command line
-from tcready.pipeline.registry import page_of as page_of
-from tcready.pipeline.registry import page_of_break as page_of_break
-from tcready.pipeline.registry import rule_named as rule_named
-from tcready.pipeline.registry import version as version
-from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.schema.observation import Observation
 from tcready.schema.progress import Progressing
 from tcready.schema.report import Reading, Report
@@ -52,9 +45,8 @@ def report_of(
     """Return the report of `check`. `benched` is called before the runs; its result adds the measurements of a bench
     to them. `stays` keeps the process of the last run for the bench. `traced` replaces the runs."""
     from tcready.merge import merge
-    from tcready.pipeline import filtering, named_models
-    from tcready.pipeline import observations as made_or_brought
-    from tcready.pipeline import run_selection as plan
+    from tcready.pipeline import filtering, named_models, run_selection
+    from tcready.pipeline import observations as run_sources
     from tcready.static import driver
     from tcready.static.units import is_wanted, links_out
 
@@ -67,14 +59,14 @@ def report_of(
         names = tuple(dict.fromkeys([*(targets.get(name, name) for name in names), *targets.values()]))
     models = {each.target: each.text for each in named}
     unread = {each.target: each.warning for each in named if not each.read}
-    plan.validate_options(names, chosen, run, observations)
+    run_selection.validate_options(names, chosen, run, observations)
     if work.force_exclude:
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
     may_run = run is not False and not observations
     tables = (with_tables(chosen).tables or ()) if may_run else ()
     version = torch_of(chosen)
-    mode = plan.reading_mode(names, chosen, tables)
-    dtype, autocast = plan.reading_types(names, chosen, tables or chosen.tables or ())
+    mode = run_selection.reading_mode(names, chosen, tables)
+    dtype, autocast = run_selection.reading_types(names, chosen, tables or chosen.tables or ())
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version, dtype=dtype, autocast=autocast)
     readable = tuple(name for name in names if name not in unread)
     read = driver.read(
@@ -87,37 +79,39 @@ def report_of(
     for warning in empty:
         announce(warning)
     if observations:
-        seen = made_or_brought.load_runs(observations, base, announce)
+        seen = run_sources.load_runs(observations, base, announce)
         apart = tuple(
             f"{run.target} was run elsewhere and is not what was named here: its run stands beside what was read"
             for run in seen.runs
-            if not plan.is_named(run.target, names, base)
+            if not run_selection.is_named(run.target, names, base)
         )
         runs = tuple(map(with_figures, seen.runs))
         seen = dataclasses.replace(seen, runs=runs, warnings=(*seen.warnings, *apart))
     elif traced is not None:
-        runs = made_or_brought.named_as_read(traced[1], read.result.targets)
+        runs = run_sources.named_as_read(traced[1], read.result.targets)
         seen = dataclasses.replace(traced[0], runs=runs)
     else:
         there = tuple(name for name in names if name not in read.missing)
         requested = run if len(names) == 1 else run is True  # one of several is not run unasked
-        planned = tuple(plan.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
+        planned = (
+            tuple(run_selection.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
+        )
         measure = benched(planned) if benched is not None else None
-        seen = made_or_brought.make(planned, chosen, mode, announce, progress, stays)
+        seen = run_sources.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
     if chosen.run.trace_out is not None and not seen.runs:
         announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
     studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
     if studies and not seen.runs:
         announce(f"nothing was run, so {', '.join(studies)} did nothing: --run or --inputs run the target")
-    other_torch = made_or_brought.warn_other_torch(seen.runs, version) if chosen.is_given("torch") else ()
+    other_torch = run_sources.warn_other_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
         skipped=(
             *read.result.skipped,
-            *plan.unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
+            *run_selection.unchecked(readable, read.result, seen.runs, base, lenient=reading.lenient),
         ),
-        sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
+        sources=(*read.result.sources, *run_sources.sources_of(seen.runs, read.result.sources)),
         warnings=(*read.result.warnings, *empty, *seen.warnings, *warn_no_tables(version), *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
@@ -130,7 +124,9 @@ def report_of(
         targets=tuple(
             each  # what was asked of a run elsewhere, its worker wrote down
             if observations and each.was_run
-            else each.with_command(plan.command_arguments(each.target, models.get(each.target), chosen))
+            else each.with_command(
+                run_selection.command_arguments(each.target, models.get(each.target), chosen)
+            )
             for each in report.targets
         ),
     )

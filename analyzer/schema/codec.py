@@ -24,8 +24,6 @@ from tcready.schema.migrations import COMPLETED
 
 FLAT = "*"
 """Under `json` in a field's metadata: no key for the field itself."""
-
-
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 

@@ -34,8 +34,6 @@ def is_installed(path: str) -> bool:
 
 SOURCE_FOLDER = "src"
 """The folder for packages that must be installed to be imported (src layout)."""
-
-
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 

@@ -1,9 +1,9 @@
 """The static pass: sources to findings, without torch, and without importing or executing what it reads.
 
 `driver` is the entry for one result, `session` for repeated reading as an editor does it. A target becomes units (a
-file, a name); `index` and `locate` find the sources; the engine interprets every function that is reachable from a
-`forward` and emits facts; rules make claims of facts, and `judge` makes findings of claims. `break_effect` predicts
-what a break does to the functions around it.
+file, a name); `frontend.index` and `frontend.module_search` find the sources; the engine interprets every function
+that is reachable from a `forward` and emits facts; rules make claims of facts, and `diagnostics.diagnose` makes
+findings of claims. `diagnostics.break_effect` predicts what a break does to the functions around it.
 
 - The result of a unit depends only on the unit, the options and the files that were read. So units are analyzed in
   any process, and cached: an entry is valid while every file that was opened has the same contents, and every module

@@ -1,6 +1,6 @@
 """Check many models, keep the results, and report on all of them.
 
-`course` is the only entry. `task` describes the work as values, `engine` what an engine offers, and `local` is the
-engine of this machine. `ground` lists the inputs that a result depends on, `store` keeps results in SQLite, `summary`
-describes all models together. Only `export` needs pyarrow.
+`runner` is the only entry. `task` describes the work as values, `engine_choice` what an engine offers, and
+`local_engine` is the engine of this machine. `cache_key` lists the inputs that a result depends on, `store` keeps
+results in SQLite, `aggregate` describes all models together. Only `export` needs pyarrow.
 """

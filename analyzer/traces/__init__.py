@@ -1,7 +1,8 @@
 """Convert torch's structured traces (`TORCH_TRACE`) to what a run would have shown.
 
-`files` reads them line by line, `process` collects what one process compiled, `places` finds its files here, `advice`
-suggests what might stop recompilations, and `observe` makes Observations of all that. Nothing is executed or written.
+`trace_files` reads them line by line, `process_trace` collects what one process compiled, `path_mapping` finds its
+files here, `advice` suggests what might stop recompilations, and `observations_of_trace` makes Observations of all
+that. Nothing is executed or written.
 """
 
 from tcready.traces.observations_of_trace import Traced, read

@@ -57,8 +57,6 @@ _CHECK_SIGN: dict[CheckState, str] = {
     "not_measured": STAGE_SIGN["not_run"],
 }
 _CHECK_STYLE: dict[CheckState, str] = {"pass": "green", "fail": "red", "not_measured": "dim"}
-
-
 _ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^ ])+""")
 """An argument of a shell command, with its quotes."""
 

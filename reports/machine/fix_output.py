@@ -12,8 +12,6 @@ from tcready.schema.proof import FixChange, FixResult, setting_line, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable can set too (torch/_dynamo/config.py, 2.11 to 2.14)."""
-
-
 SET = "to be set before the model is compiled"
 CALL = "call the model once before it is compiled: no patch does that"
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 TAB = 4
-
-
 TERMINAL_TAB = 8
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 
 HOW = "`torch.where` replaces the branch: both sides are computed, and one is selected"
-
-
 UNSAFE = "both sides are computed, and the result has the wider dtype of the two"
 
 

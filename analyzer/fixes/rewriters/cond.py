@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 HOW_COND = "In compiled code, `torch.cond` replaces the branch"
-
-
 NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
-
-
 SHORT = 2
 """Maximum number of statements that may be duplicated."""
 

@@ -31,8 +31,6 @@ OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
 PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
 """Built-in functions that return a Python value for any argument."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
-
-
 MIXED = "a tensor and a Python condition are combined so that neither can be evaluated separately"
 
 

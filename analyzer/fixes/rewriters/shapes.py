@@ -29,12 +29,8 @@ ELEMENTWISE = frozenset(
 
 OF_FIRST = frozenset("cumsum dropout log_softmax normalize softmax to type_as".split())
 """Those with other arguments that do not make it larger."""
-
-
 TO_ONE = frozenset("sum mean max min prod norm vector_norm std var numel item amax amin median".split())
 """Those that return one element for a tensor without further arguments."""
-
-
 OTHERS = frozenset(
     "all any argmax argmin cat chunk dim expand expand_as finfo flatten flip gather iinfo index_select matmul mm bmm "
     "numel ones permute repeat reshape select size split stack squeeze sort swapaxes t tensor tile topk transpose "

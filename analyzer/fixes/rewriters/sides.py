@@ -41,8 +41,6 @@ PARTIAL = frozenset(
 
 FILLERS = {"acos": "0", "asin": "0", "atanh": "0", "logit": "0.5", "acosh": "2"}
 """Operands with a finite gradient, for functions without one at 1."""
-
-
 OTHER_SHAPE = (
     "the shapes of the two sides are not the same by their form: `torch.where` might change what comes out"
 )

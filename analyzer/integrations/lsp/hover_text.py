@@ -27,8 +27,6 @@ from tcready.schema.static import Finding, RuleText, StaticModule, StaticTarget
 CHANGED = "the code changed since"
 NAMED = 3
 """Number of changed files that are named."""
-
-
 _MARKED = re.compile(r"`([^`]+)`|\\([!-/:-@\[-`{-~])|(&\w+;)|\*\*")
 
 

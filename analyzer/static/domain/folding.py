@@ -52,8 +52,6 @@ from tcready.static.library import shape_semantics
 ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
 """The positions at which `%` inserts a value unchanged."""
-
-
 TYPES = frozenset(
     {"bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 )

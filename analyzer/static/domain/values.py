@@ -301,8 +301,6 @@ UNKNOWN = Unknown()
 TAINTED = Unknown(tainted=True)
 MAX_OPTIONS = 8
 """Alternatives of one value; with more it is unknown."""
-
-
 MAX_ENTRIES = 64
 """The entries of a mapping that a view of it distinguishes."""
 UNROLL = 8
@@ -314,8 +312,6 @@ MAX_PLACES = 16
 MAX_NESTING = 6
 """The nesting of containers: a program that wraps a value in a loop or by recursion has no deepest one, and every
 comparison visits all of it."""
-
-
 WHOLE = frozenset({Plain, Tensor, Mapping, Unknown})
 """Classes of which all values join to one."""
 

@@ -38,12 +38,8 @@ from tcready.static.library import semantics as K  # noqa: N812
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
 """Methods that run while an object is made."""
-
-
 DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FILLING = (ast.Assign, ast.Expr, ast.For, ast.If, ast.Try, ast.With)
-
-
 EMPTY = Mapping((), None)
 STORING = frozenset({"append", "add", "insert", "setdefault"})
 """Methods of tables that store what they are given."""

@@ -41,8 +41,6 @@ MAX_UNTRACED_DEPTH = 12
 """Call levels of code that runs before the compiled call: building modules needs few."""
 ASSUMED_DEPTH = 4
 """The call level at which building a module starts if only its class is known."""
-
-
 T = TypeVar("T")
 
 

@@ -84,8 +84,6 @@ WALKING: MappingProxyType[str, range] = MappingProxyType(
 """Functions that walk over what they are given, and by how many arguments."""
 OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
 """The endings of builtins that make an object of no interest."""
-
-
 OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
 """Functions for which Python looks at the object itself."""
 

@@ -130,8 +130,6 @@ TURN_GRADIENTS_OFF = (".no_grad", ".inference_mode")
 
 ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})
 """Context managers that `with ... as name` binds to the name."""
-
-
 NO_CONTEXTS = frozenset(
     "dict list set collections.OrderedDict collections.defaultdict collections.deque threading.local Exception".split()
 )

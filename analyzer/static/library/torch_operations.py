@@ -111,8 +111,6 @@ GIVE_WHAT_THEY_TAKE = frozenset(
 Reads: TypeAlias = Literal["", "size", "values", "number"]
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
 """Functions with one answer in the tables that depends on the argument: they were tried with a tensor."""
-
-
 PRIVATE_OF_TENSORS = frozenset(
     "_base _backward_hooks _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _nnz _typed_storage _values "
     "_version _view_func".split()

@@ -35,8 +35,6 @@ for float32."""
 LOW_PRECISION = (1e-2, 2e-2)
 """For every other floating dtype. This is the loosest tolerance of that runner: between fused operations Inductor keeps
 float32, while eager code rounds."""
-
-
 SMALL = 1 << 28
 """A float64 copy of up to this many bytes is allowed even if it takes more than twice the memory of the model."""
 MAX_VALUES_OF_EVERY_CALL = 1 << 26

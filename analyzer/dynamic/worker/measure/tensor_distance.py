@@ -18,8 +18,6 @@ from tcready.dynamic.worker.measure.precision import (
 
 CHUNK = 1 << 22
 """The number of values that are copied to float64 at a time."""
-
-
 FLOOR = 1e-3
 """A difference is divided by at least this fraction of the largest tensor of the same kind. If a tensor should be
 zero, both sides hold only noise."""

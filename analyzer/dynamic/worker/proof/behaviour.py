@@ -64,6 +64,4 @@ class Behaviour:
 
 
 REPLACED = ", replaced by another object"
-
-
 NOT_SAVED = ", a buffer that is not saved"

@@ -17,11 +17,7 @@ from tcready.schema.proof import Differs
 
 _LINE_OF_TRACE = re.compile(r"(?<=\"), line \d+(?=, in )")
 """In a printed traceback: a change moves lines."""
-
-
 PRINTED = "what is printed"
-
-
 FILE = "file "
 """Prefix of the names of files; the name is ignored if every call writes to another file."""
 

@@ -62,12 +62,8 @@ from tcready.schema.proof import (
 
 SHARE = 0.3
 """The share of the seconds for varied inputs in which further calls are compared compiled."""
-
-
 EAGER = frozenset({*OF_PYTHON, *OF_SETTINGS, *MAY_NOT_FIT} - {*OTHER_NUMBERS})
 """Variations with calls that are not compiled: other flags lead to other code, which may break again."""
-
-
 COMPILED = 6
 """The number of calls that are compared compiled against eager, unless more are needed to take each branch."""
 

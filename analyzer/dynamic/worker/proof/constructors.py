@@ -17,8 +17,6 @@ from tcready.dynamic.worker.proof.variations import built_with
 from tcready.schema.enums import Mode
 
 _PLAIN = (bool, int, float, str, type(None))
-
-
 MOST_SECONDS = 1.0
 """The longest build that is repeated for each variation, in seconds."""
 

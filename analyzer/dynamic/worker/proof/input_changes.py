@@ -305,8 +305,6 @@ def more_of(times: float, by: int) -> VaryOne:
 
 LARGE = 999
 """More than the number of labels in a tried model, and not a size that takes long."""
-
-
 NARROW = 2**15
 """An integer type that ends below this is tried at its end: there its sums wrap around, but Python's do not."""
 

@@ -67,15 +67,9 @@ from tcready.schema.proof import (
 )
 
 REPEATS = 4
-
-
 PAUSE = 0.1
-
-
 CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
 """Variations with which a difference limits a change, but does not refute it."""
-
-
 DEVICE_LOST = "AcceleratorError"
 """The type of exception that torch raises for all further work on an accelerator after a kernel has failed on it."""
 

@@ -249,8 +249,6 @@ OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
 from call to call, and code that is compiled for two values is compiled for any value from the third on."""
 LARGER = "given, with larger numbers"
 """Python floats are larger by one: a relative change of a small one, such as an epsilon, affects no result."""
-
-
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     {
         **OTHER_NUMBERS,

@@ -20,8 +20,6 @@ RELATIONAL = frozenset(
 """Guards over several values: each counts between its calls, so it cannot be checked alone."""
 LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 """A local of the guarded frame; Dynamo's own reasons name it without this."""
-
-
 IN_PYTHON = frozenset({"LAMBDA_GUARD"})
 """Kinds that call a Python function; the others are checked in C++."""
 TIMED = 200
