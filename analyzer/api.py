@@ -446,13 +446,13 @@ def export_sweeps(
     Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
     """
     from tcready.sweep import export
-    from tcready.sweep.store import Store
+    from tcready.sweep.store import ResultStore
 
     path = Path(root or Path.cwd()) / store
     export.refuse(os.fspath(output), path)
     if not path.is_file():
         raise TcreadyError(f"--store {store}: there is no such file")
-    with Store(path, store) as opened:
+    with ResultStore(path, store) as opened:
         export.write(opened, os.fspath(output))
 
 

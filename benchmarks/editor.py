@@ -33,7 +33,7 @@ from pygls.lsp.client import LanguageClient
 from speed import FILES, FIXTURES, generated
 from tcready.cli.arguments import settings_at
 from tcready.integrations.lsp import protocol_values
-from tcready.integrations.lsp.open_files import Document, Reader
+from tcready.integrations.lsp.open_files import Document, OpenFilesReader
 from tcready.pipeline import registry
 
 RELINT = 1.5
@@ -65,7 +65,7 @@ def relint(site: Path, functions: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         path = root / "model.py"
-        reader = Reader(root, settings_at, registry.rule_set())
+        reader = OpenFilesReader(root, settings_at, registry.rule_set())
         for name, text in files.items():
             reader.read([Document(path.as_uri(), path, 0, text)])
             parsing = min(_parsing(text) for _ in range(5))
@@ -143,7 +143,7 @@ def _parsing(text: str) -> float:
     return time.process_time() - started
 
 
-def _reading(reader: Reader, path: Path, text: str) -> float:
+def _reading(reader: OpenFilesReader, path: Path, text: str) -> float:
     document = Document(path.as_uri(), path, 1, text)
     gc.collect()
     gc.disable()  # as in the server, which collects between readings

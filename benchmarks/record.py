@@ -164,7 +164,7 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
     sys.path.insert(0, request["zoo"])
     try:
         import torch
-        from tcready.dynamic.worker.core.frames import Names
+        from tcready.dynamic.worker.core.frames import FrameNames
         from tcready.dynamic.worker.core.lines import executed_lines
         from tcready.portable.events.to_schema import line_sets
 
@@ -188,7 +188,7 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
             _call(model, args, kwargs, executed_lines(lines))
     except Exception as error:
         return {"failed": f"eager: {type(error).__name__}: {error}"}
-    names = Names(os.getcwd(), ())  # the empty folder of this run
+    names = FrameNames(os.getcwd(), ())  # the empty folder of this run
     found["executed"] = {
         item.path: ",".join(str(a) if a == b else f"{a}-{b}" for a, b in item.ranges)
         for item in line_sets(lines, names)

@@ -23,7 +23,7 @@ from tcready.cli import app
 from tcready.config import resolution
 from tcready.fixes.rewriting.page_example import example
 from tcready.pipeline import break_pages
-from tcready.pipeline.break_pages import Page
+from tcready.pipeline.break_pages import BreakPage
 from tcready.portable.option_fields import Declared
 from tcready.portable.options import RunOptions
 from tcready.schema.codec import FLAT, all_names, json_name, omitted
@@ -233,7 +233,7 @@ def _registry() -> dict[str, str]:
     }
 
 
-def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
+def _breaks_index(rules: tuple[Rule, ...], pages: tuple[BreakPage, ...]) -> str:
     names = _registry()
     page_of = {gb_id: page.name for page in pages for gb_id in page.gb_ids}
     known = [".".join(map(str, version)) for version in torch_versions.with_tables()]
@@ -261,7 +261,7 @@ def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
     return f"{text}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
 
 
-def _break_page(page: Page) -> str:
+def _break_page(page: BreakPage) -> str:
     names = _registry()
     text = (
         NOTICE.format(source=f"rules/break_pages/{page.name}.md")

@@ -34,7 +34,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp import StdioServerParameters
 from mcp.client import Client
 from tcready.integrations.mcp import rendering
-from tcready.integrations.mcp.answer import LEAST, ROOM, Answer, Piece, Section, fit_answer
+from tcready.integrations.mcp.answer import LEAST, ROOM, AnswerPiece, Section, ToolAnswer, fit_answer
 from tcready.integrations.mcp.arguments import parse_arguments, schema_of
 from tcready.integrations.mcp.protocol_server import OFTEN
 from tcready.integrations.mcp.tools import TOOLS
@@ -498,10 +498,12 @@ def test_an_answer_never_has_more_than_its_room(
     head: str, rows: list[tuple[str, str]], patch: str, room: int, structured: bool
 ) -> None:
     sections = (
-        Section("patch", "patch", (Piece(patch, patch),), single=True, exact=True),
-        Section("findings", "finding", tuple(Piece(text, {"id": data}) for text, data in rows), skipped=0),
+        Section("patch", "patch", (AnswerPiece(patch, patch),), single=True, exact=True),
+        Section(
+            "findings", "finding", tuple(AnswerPiece(text, {"id": data}) for text, data in rows), skipped=0
+        ),
     )
-    found = fit_answer(Answer(head, {"n": len(rows)} if structured else None, sections), room)
+    found = fit_answer(ToolAnswer(head, {"n": len(rows)} if structured else None, sections), room)
     assert size_of(found.text, found.data) <= room
     found.text.encode("utf-8")
     if structured and found.data is not None:

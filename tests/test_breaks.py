@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from commands import run
 from tcready.pipeline import break_pages
-from tcready.pipeline.break_pages import Break, Page, Unshown
+from tcready.pipeline.break_pages import BreakPage, BreakType, Unshown
 from tcready.rules import load as rules
 from tcready.static.diagnostics.rule import PRELUDE
 from tcready.static.library import torch_tables as tables
@@ -42,7 +42,7 @@ def test_every_type_is_on_a_page_or_claimed_by_one_rule() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page(page: Page) -> None:
+def test_page(page: BreakPage) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", page.name)
     assert 20 <= len(page.summary) <= 130
     assert page.summary.endswith(".")
@@ -147,7 +147,7 @@ def test_every_part_of_a_page_is_read() -> None:
         "A call that Dynamo does not trace.\n\n## Why it hurts torch.compile\nThe graph\nends.\n\nIt is `slow`.\n\n"
         "## Use instead\nAnother call.\n"
     )
-    shown = Break(
+    shown = BreakType(
         "GB0001",
         "The code calls `f`.",
         remedy="Call `g`.",
@@ -160,8 +160,8 @@ def test_every_part_of_a_page_is_read() -> None:
     )
     unshown = (Unshown("None was found.", ("GB0003", "GB0004")), Unshown("Newer.", ("GB0005",)))
     found = break_pages.read_page("some", TEXT)
-    expected = (shown, Break("GB0002", "The code calls `h`."))
-    assert found == Page("some", page, expected, unshown, ("recompile", "ranks-differ"))
+    expected = (shown, BreakType("GB0002", "The code calls `h`."))
+    assert found == BreakPage("some", page, expected, unshown, ("recompile", "ranks-differ"))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_is_said_not_to_be_raised_stands_nowhere_in_torch() -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("page", [page for page in PAGES if page.breaks], ids=lambda page: page.name)
 @pytest.mark.sampled(4)
-def test_examples_show_their_types(page: Page, tmp_path: Path) -> None:
+def test_examples_show_their_types(page: BreakPage, tmp_path: Path) -> None:
     """BAD breaks at its line with that very id, or raises an error that names it; GOOD is captured whole, and equals eager."""
     torch = pytest.importorskip("torch")
     if tuple(map(int, torch.__version__.split(".")[:2])) != RUN_WITH:
@@ -238,7 +238,7 @@ def test_examples_show_their_types(page: Page, tmp_path: Path) -> None:
     assert wrong == {}
 
 
-def wrong_with(each: Break, folder: Path) -> str:
+def wrong_with(each: BreakType, folder: Path) -> str:
     """What an example does otherwise than it says; empty if nothing."""
     import dynamo_runs
     import torch

@@ -380,7 +380,7 @@ class Seconds:
 
 def test_what_remains_is_told_only_where_something_says_so() -> None:
     seconds = Seconds()
-    clock = progress_display.Clock(seconds)
+    clock = progress_display.ProgressClock(seconds)
 
     def after(waited: float, *progress: Any, **more: Any) -> str:
         seconds.now += waited
@@ -409,7 +409,7 @@ def test_what_remains_is_told_only_where_something_says_so() -> None:
 def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.CaptureFixture[str]) -> None:
     seconds = Seconds()
     with progress_display._Lines() as lines:
-        lines._clock = progress_display.Clock(seconds)
+        lines._clock = progress_display.ProgressClock(seconds)
         for step, waited in (
             ("single calls", 1),
             ("profile", 1),

@@ -25,7 +25,7 @@ from reading import BREAKING, HELPER, NET
 from tcready import api
 from tcready.cli.arguments import settings_at
 from tcready.integrations.lsp.language_server import LONGEST, PAUSE, WAITED_FOR
-from tcready.integrations.lsp.open_files import MOST_CLOSED, Document, Reader
+from tcready.integrations.lsp.open_files import MOST_CLOSED, Document, OpenFilesReader
 from tcready.pipeline import explanation, registry
 from tcready.source.edits import apply_edits
 from tcready.static.frontend.noqa import hiding_edit
@@ -1119,7 +1119,7 @@ async def test_a_thousand_edits_leave_nothing_behind(plain: LanguageClient) -> N
 
 
 def test_what_was_read_of_files_that_were_closed_is_not_kept_for_ever(tmp_path: Path) -> None:
-    reader = Reader(tmp_path, settings_at, registry.rule_set())
+    reader = OpenFilesReader(tmp_path, settings_at, registry.rule_set())
     stays = Document("stays", tmp_path / "stays.py", 1, PRINTING)
     held = []
     for number in range(MOST_CLOSED + 60):

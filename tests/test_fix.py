@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 from tcready import api
 from tcready.fixes.candidates import Candidate, Files, identity_of, next_ones
-from tcready.fixes.patching import Changed, apply_patch, changed_by, write
+from tcready.fixes.patching import ChangedFile, apply_patch, changed_by, write
 from tcready.fixes.rewriting.changes import LineMap, changed
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
@@ -193,8 +193,8 @@ def test_uncommitted_changes_are_not_written_over(project: Path) -> None:
     assert (project / "model.py").read_text().endswith("# mine\n")
 
 
-def file(folder: Path, name: str, before: str, after: str) -> Changed:
-    return Changed(folder / name, name, before, after)
+def file(folder: Path, name: str, before: str, after: str) -> ChangedFile:
+    return ChangedFile(folder / name, name, before, after)
 
 
 def test_nothing_is_written_if_one_file_may_not_be(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_nothing_is_written_if_one_file_may_not_be(tmp_path: Path) -> None:
     for path in (inside, outside):
         path.write_text("x = 1\n")
     first = file(tmp_path / "in", "a.py", "x = 1\n", "x = 2\n")
-    cases: Sequence[tuple[Sequence[Changed], str]] = (
+    cases: Sequence[tuple[Sequence[ChangedFile], str]] = (
         ([first, file(tmp_path, "b.py", "x = 1\n", "x = 2\n")], "outside the working folder"),
         ([first, file(tmp_path / "in", "a.py", "x = 0\n", "x = 2\n")], "changed since it was read"),
     )
@@ -220,7 +220,7 @@ def test_encodings_and_line_ends_stay(text: str, tmp_path: Path) -> None:
     data = text.encode("latin-1" if "latin" in text else "utf-8")
     path.write_bytes(data)
     before = source.read(path).text
-    write([Changed(path, "a.py", before, before.replace("x = ", "xx = "))], tmp_path, dirty=True)
+    write([ChangedFile(path, "a.py", before, before.replace("x = ", "xx = "))], tmp_path, dirty=True)
     assert path.read_bytes() == data.replace(b"x = ", b"xx = ")
 
 

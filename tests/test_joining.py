@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tcready.fixes.multi_target import OVERLAPS, Done, Fixed, join_results
-from tcready.fixes.patching import Changed
+from tcready.fixes.patching import ChangedFile
 from tcready.portable.options import RunOptions
 from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, FixResult
@@ -25,7 +25,7 @@ def done(target: str, old: str, new: str) -> Done:
     result = FixResult(changes, breaks_before=2, breaks_after=1, share_before=0.5, share_after=1.0)
     untouched = FixResult((), breaks_before=2, breaks_after=2, share_before=0.5, share_after=0.5)
     run = Observation(target, None, "infer", (), None)
-    files = (Changed(ROOT / "m.py", "m.py", BEFORE, after),) if edits else ()
+    files = (ChangedFile(ROOT / "m.py", "m.py", BEFORE, after),) if edits else ()
     return Done(target, RunOptions(), run, run, Fixed(result, files), untouched)
 
 

@@ -342,9 +342,9 @@ def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
 
 
 def test_a_copy_that_does_not_end_well() -> None:
-    assert copies.run_in_copy(lambda: None, 20) == copies.Ending()
-    assert copies.run_in_copy(lambda: os.kill(os.getpid(), 9), 20) == copies.Ending("it died by SIGKILL")
-    assert copies.run_in_copy(lambda: sys.exit(3), 20) == copies.Ending("it ended with code 1")
+    assert copies.run_in_copy(lambda: None, 20) == copies.CopyEnding()
+    assert copies.run_in_copy(lambda: os.kill(os.getpid(), 9), 20) == copies.CopyEnding("it died by SIGKILL")
+    assert copies.run_in_copy(lambda: sys.exit(3), 20) == copies.CopyEnding("it ended with code 1")
     assert copies.run_in_copy(lambda: time.sleep(60), 0.2).late
 
 

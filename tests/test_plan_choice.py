@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tcready.dynamic.worker.plan.choice import Choice, SteadyTimes, choose, worth_timing
+from tcready.dynamic.worker.plan.choice import PlacementChoice, SteadyTimes, choose, worth_timing
 from tcready.schema.run import Placement
 
 WHOLE = Placement(
@@ -30,7 +30,7 @@ def slower(ratio: float) -> tuple[float, ...]:
     return tuple(ratio * seconds for seconds in STEADY)
 
 
-def choice(placements: list[Placement], measured: SteadyTimes | None = None) -> Choice:
+def choice(placements: list[Placement], measured: SteadyTimes | None = None) -> PlacementChoice:
     found = choose(placements, measured)
     assert found is not None
     return found

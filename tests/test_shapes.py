@@ -290,7 +290,7 @@ def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ..
     """What Dynamo records of a sample, of which the prediction must say what becomes of each function."""
     import dynamo_runs
     import torch
-    from tcready.dynamic.worker.core.frames import Names
+    from tcready.dynamic.worker.core.frames import FrameNames
     from tcready.dynamic.worker.torch_internals import dynamo
     from tcready.dynamic.worker.torch_internals.recording import recording
     from tcready.portable.events import to_schema
@@ -317,7 +317,7 @@ def _compared(sample: Sample, folder: Path) -> tuple[Record, tuple[BreakSite, ..
     model = dynamo_runs.build(module)
     with dynamo_runs.quiet(), torch.no_grad(), recording(record):
         torch.compile(model, backend="eager")(*dynamo_runs.arguments(module, program.inputs))
-    sites = to_schema.break_sites(record, Names(str(folder), ()), None)
+    sites = to_schema.break_sites(record, FrameNames(str(folder), ()), None)
     seen = _compiled(frame for site in sites for frame in site.frames if frame.path == "model.py")
     assert seen == told
     return record, sites

@@ -29,10 +29,10 @@ from tcready.schema.enums import TcreadyError
 from tcready.schema.report import Report
 from tcready.schema.sweep import SweptModel
 from tcready.sweep import aggregate, cache_key, engine_choice, local_engine, matrix, runner, target_expansion
-from tcready.sweep.cache_key import Ground, Interpreter, Surveyor
+from tcready.sweep.cache_key import Ground, PythonInterpreter, Surveyor
 from tcready.sweep.local_engine import LocalEngine
-from tcready.sweep.store import Store
-from tcready.sweep.task import Place, Result, Task
+from tcready.sweep.store import ResultStore
+from tcready.sweep.task import Result, Task, TaskPlace
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = """\
@@ -257,7 +257,7 @@ def test_a_second_interrupt_does_not_keep_the_first_from_ending_all_runs(tmp_pat
 
 
 def test_who_ended_all_runs_wants_no_more(tmp_path: Path) -> None:
-    place = Place()
+    place = TaskPlace()
     place.close()
     result = place.run(Task("run", "key", "net.py::Net", str(tmp_path)))
     assert (result.value, result.failure.endswith("the work was ended")) == ("", True)
@@ -338,13 +338,13 @@ NOTHING = Ground({}, {}, "", "", "", {})
 
 
 def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path, task: Task) -> None:
-    with Store(tmp_path / "s", "s") as mine, Store(tmp_path / "s", "s") as other:
+    with ResultStore(tmp_path / "s", "s") as mine, ResultStore(tmp_path / "s", "s") as other:
         mine.begin([])
         other.begin([])
         assert (mine.claim(task, NOTHING), other.claim(task, NOTHING)) == ("mine", "theirs")
         mine.finish(Result("key", "1", time.time(), 0.5))
         assert other.claim(task, NOTHING) == "done"
-    with Store(tmp_path / "s", "s") as later:
+    with ResultStore(tmp_path / "s", "s") as later:
         later.begin([])
         assert later.claim(task, NOTHING) == "done"
         assert later.claim(task, NOTHING, fresh=True) == "mine"
@@ -355,18 +355,18 @@ def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path
         "store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
-    with Store(tmp_path / "s", "s") as after:
+    with ResultStore(tmp_path / "s", "s") as after:
         after.begin([])
         assert after.claim(dataclasses.replace(task, key="dead"), NOTHING) == "mine"
 
 
 def test_what_says_of_the_machine_holds_for_one_sweep(tmp_path: Path, task: Task) -> None:
-    with Store(tmp_path / "s", "s") as store:
+    with ResultStore(tmp_path / "s", "s") as store:
         store.begin([])
         store.claim(task, NOTHING)
         store.finish(Result("key", "1", time.time(), 0.5, passing=True))
         assert store.result("key") is not None
-    with Store(tmp_path / "s", "s") as store:
+    with ResultStore(tmp_path / "s", "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "mine"
 
@@ -406,7 +406,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def ground_of(root: Path, **options: Any) -> Ground:
-    python = Interpreter(None, "3.11.7", "2.13.0", (str(root / "env" / "site-packages"),))
+    python = PythonInterpreter(None, "3.11.7", "2.13.0", (str(root / "env" / "site-packages"),))
     task = Task("run", "", "net.py::Net", str(root), run=RunOptions(**options))
     return Surveyor(root, python, "code").ground(task)
 
@@ -737,7 +737,7 @@ def pyarrow(name: str) -> Any:
 
 def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> None:
     parquet = pyarrow("pyarrow.parquet")
-    with Store(tmp_path / "s.sqlite", "s.sqlite") as store:
+    with ResultStore(tmp_path / "s.sqlite", "s.sqlite") as store:
         store.begin([])
         store.claim(task, NOTHING)
         store.finish(Result("key", '{"a": 1}', 5.0, 0.5))
@@ -770,7 +770,7 @@ def test_an_export_goes_through_a_pipe_and_a_link_and_replaces_neither(
 ) -> None:
     pyarrow("pyarrow")
     monkeypatch.chdir(tmp_path)
-    with Store(tmp_path / "s.sqlite", "s.sqlite"):
+    with ResultStore(tmp_path / "s.sqlite", "s.sqlite"):
         pass
     (tmp_path / "link").symlink_to("all.parquet")
     os.mkfifo(tmp_path / "pipe")
@@ -960,15 +960,15 @@ def test_what_changes_while_it_is_worked_out_is_not_kept(
 
 def test_what_a_claim_that_was_given_up_found_before_stands_again(tmp_path: Path, task: Task) -> None:
     path = tmp_path / "s.sqlite"
-    with Store(path, "s") as store:
+    with ResultStore(path, "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "mine"
         store.finish(Result("key", "{}", 0.0, 1.0))
-    with Store(path, "s") as store:
+    with ResultStore(path, "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING, fresh=True) == "mine"
         store.give_up("key")
-    with Store(path, "s") as store:
+    with ResultStore(path, "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "done"
 
@@ -1130,7 +1130,7 @@ def test_the_database_of_another_program_is_no_store(tmp_path: Path) -> None:
     base.close()
     before = path.read_bytes()
     with pytest.raises(TcreadyError, match="another program"):
-        Store(path, "other.sqlite")
+        ResultStore(path, "other.sqlite")
     assert path.read_bytes() == before
 
 

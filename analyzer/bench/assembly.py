@@ -11,7 +11,7 @@ from tcready.bench.checklist import Ran, checklist, longer_command
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, spread, weighted, within
 from tcready.bench.remedies import DEFAULT, RISKS
 from tcready.bench.request_parts import BenchWanted
-from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
+from tcready.bench.verdicts import ALL_CASES, BenchEvidence, overall, recommended_of, verdict_of
 from tcready.schema.bench import (
     Arm,
     ArmBench,
@@ -439,7 +439,7 @@ def _judge_arm(
         speedup = replace(
             speedup, p50=single.median if single else _overall_speedup(arm.seconds, eager.seconds)
         )
-    seen = Evidence(
+    seen = BenchEvidence(
         speedup=speedup,
         single=single,
         processes=count,

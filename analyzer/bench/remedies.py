@@ -17,48 +17,48 @@ GUARD_FILTER = 'model = torch.compile(model, options={{"guard_filter_fn": torch.
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RemedyCandidate:
     """A way to compile, and its risk."""
 
     arm: Arm
     risk: str
 
 
-WITHOUT_MODULE_GUARDS = Candidate(
+WITHOUT_MODULE_GUARDS = RemedyCandidate(
     Arm("no module guards", GUARD_FILTER.format("skip_guard_on_inbuilt_nn_modules_unsafe")),
     "a changed attribute or hook of a torch.nn module goes unnoticed",
 )
-WITHOUT_ATTRIBUTE_GUARDS = Candidate(
+WITHOUT_ATTRIBUTE_GUARDS = RemedyCandidate(
     Arm("no attribute guards", GUARD_FILTER.format("skip_guard_on_all_nn_modules_unsafe")),
     "a changed attribute of any module goes unnoticed; it is safer to pass what changes as an argument, and to read "
     "the rest from constants instead of attributes",
 )
-TENSOR_GUARDS_ALONE = Candidate(
+TENSOR_GUARDS_ALONE = RemedyCandidate(
     Arm("tensor guards alone", GUARD_FILTER.format("keep_tensor_guards_unsafe")),
     "a changed attribute, global or Python argument goes unnoticed: the old value is used",
 )
-CUDA_GRAPHS = Candidate(
+CUDA_GRAPHS = RemedyCandidate(
     Arm("CUDA graphs", 'model = torch.compile(model, mode="reduce-overhead")'),
     "each graph has its own memory, and the next call overwrites an output",
 )
-ONE_SIZE = Candidate(
+ONE_SIZE = RemedyCandidate(
     Arm("static sizes", "model = torch.compile(model, dynamic=False)"),
     "each new size is recompiled, up to the recompile limit",
 )
-CONSTANT_FLOATS = Candidate(
+CONSTANT_FLOATS = RemedyCandidate(
     Arm("constant floats", "torch._dynamo.config.specialize_float = True\nmodel = torch.compile(model)"),
     "each new value of a Python float is recompiled, up to the recompile limit",
 )
-NESTED_BREAKS = Candidate(
+NESTED_BREAKS = RemedyCandidate(
     Arm("nested breaks", "torch._dynamo.config.nested_graph_breaks = True\nmodel = torch.compile(model)"),
     "torch computes wrong values or raises in some code, such as `list(map(f, ...))` with a break in `f`: compare the "
     "outputs",
 )
-ANY_SIZE = Candidate(
+ANY_SIZE = RemedyCandidate(
     Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
     "kernels for any size may be slower",
 )
-BLOCKS = Candidate(
+BLOCKS = RemedyCandidate(
     Arm(
         "blocks",
         "for blocks in [each for each in model.modules() if isinstance(each, torch.nn.ModuleList)]:\n"
@@ -92,7 +92,7 @@ def remedies_for(bench: Bench) -> tuple[Arm, ...]:
     return tuple(each.arm for each in candidates(slow, several_cases=len(bench.cases) > 1))
 
 
-def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[Candidate]:
+def candidates(arm: ArmBench, *, several_cases: bool) -> Iterator[RemedyCandidate]:
     """Yield the remedies that fit the measurements of the arm `default`."""
     call = arm.seconds.median if arm.seconds else 0.0
     if (arm.dynamo_seconds or 0.0) > NOTICEABLE * call:

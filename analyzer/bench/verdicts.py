@@ -59,7 +59,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class BenchEvidence:
     """Measurements of a compiled arm in one case."""
 
     speedup: Figure | None
@@ -98,7 +98,7 @@ class Evidence:
     """Eager compared with itself, in the same case."""
 
 
-def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
+def verdict_of(seen: BenchEvidence, limits: Limits) -> tuple[ArmVerdict, str]:
     """Return the verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
     if seen.error:
         return "failed", seen.error
@@ -122,7 +122,7 @@ def _bounds(ratio: Figure) -> str:
     return "far apart" if ratio.high > FAR_APART * ratio.low else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
-def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
+def _of_times(seen: BenchEvidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
     probable = likely(seen.within, limits.min_effect)
     if seen.processes < 2:
         times = f"{speedup.median:.3f} times as fast as eager ({_bounds(speedup)} in this process)"
@@ -171,7 +171,7 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     return verdict, f"{times}: {', '.join(causes)}"
 
 
-def _causes(seen: Evidence, limits: Limits) -> tuple[str, ...]:
+def _causes(seen: BenchEvidence, limits: Limits) -> tuple[str, ...]:
     if seen.profile is None or seen.eager_profile is None:
         return ()
     return explanation(seen.eager_profile, seen.profile, limits.min_effect)
@@ -205,7 +205,7 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
     return tuple(found)
 
 
-def slowness(seen: Evidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
+def slowness(seen: BenchEvidence, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
     """Return the measured causes that keep compiled code from being faster; empty if there are none."""
     found = []
     arm, eager = seen.profile, seen.eager_profile
@@ -248,7 +248,7 @@ def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: L
     return growth if growth > limits.memory_growth and arm - eager > allowance else None
 
 
-def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
+def _remarks(seen: BenchEvidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
     """Return remarks that a reader needs in addition to the reason."""
     found = []
     if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
@@ -277,7 +277,7 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
     return found
 
 
-def _is_inert(seen: Evidence, unpatched: ArmMeasured) -> bool:
+def _is_inert(seen: BenchEvidence, unpatched: ArmMeasured) -> bool:
     """Return True if a patch does not change the numbers of graphs, breaks and kernels."""
     if seen.profile is None or unpatched.profile is None or seen.profile.kernels is None:
         return False

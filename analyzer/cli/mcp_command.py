@@ -45,7 +45,7 @@ def mcp(context: click.Context, /, root: str, no_run: bool, **_options: Any) -> 
         ):
             raise
         raise TcreadyError("tcready mcp needs the package mcp: pip install 'tcready[mcp]'") from None
-    from tcready.integrations.mcp.tools import Place
+    from tcready.integrations.mcp.tools import ListedPlace
 
-    serve(Place(folder, lambda: settings_of(context, isolated=False), executes=not no_run))
+    serve(ListedPlace(folder, lambda: settings_of(context, isolated=False), executes=not no_run))
     return 0

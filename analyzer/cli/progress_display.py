@@ -49,7 +49,7 @@ def show_progress(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable
 def _nothing(_: object) -> None: ...
 
 
-class Clock:
+class ProgressClock:
     """Progress of the work: how far it is, when it began, and an estimate of the time left."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -100,7 +100,7 @@ class _Lines:
     """Lines on stderr: one for each stage of each run, and one every few seconds within a long stage."""
 
     def __init__(self) -> None:
-        self._clock = Clock()
+        self._clock = ProgressClock()
         self._stage = ""
         self._written: Progress | None = None
         """The progress in the last line."""
@@ -159,7 +159,7 @@ class _Live:
     """One line on a terminal that shows the progress and disappears at the end."""
 
     def __init__(self) -> None:
-        self._clock = Clock()
+        self._clock = ProgressClock()
         self._shown = contextlib.ExitStack()
         self._console: Console | None = None
         """The console that shows the line, once it exists."""

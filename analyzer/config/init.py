@@ -79,13 +79,13 @@ class Addition:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SetupPlan:
     additions: tuple[Addition, ...]
     notes: tuple[str, ...]
     """What already exists, and what the user has to do."""
 
 
-def plan(root: Path) -> Plan:
+def plan(root: Path) -> SetupPlan:
     """Return what the project at `root` lacks. Nothing is written.
 
     Raises TcreadyError for a file that cannot be read or written.
@@ -100,7 +100,7 @@ def plan(root: Path) -> Plan:
             notes.append(f"{name}: {why}")
             continue
         additions.append(Addition(root / name, before, after))
-    return Plan(tuple(additions), tuple(notes))
+    return SetupPlan(tuple(additions), tuple(notes))
 
 
 def write(additions: Sequence[Addition]) -> None:

@@ -27,7 +27,7 @@ from tcready.dynamic.worker.core.request import (
 from tcready.dynamic.worker_process import (
     POLL,
     Ending,
-    Running,
+    RunningWorker,
     RunRequest,
     end_process,
     is_plain,
@@ -133,7 +133,7 @@ class Prover:
         self._request = request
         self._progress = progress
         self._room: tempfile.TemporaryDirectory[str] | None = None
-        self._running: Running | None = None
+        self._running: RunningWorker | None = None
         self._request_number = 0
 
     def __enter__(self) -> Prover:
@@ -161,7 +161,7 @@ class Prover:
                 return ProofResult(failure=late.detail)
             with signals_wait():
                 started = start_process(self._request, work.root, room)
-                self._running = started if isinstance(started, Running) else None
+                self._running = started if isinstance(started, RunningWorker) else None
             if isinstance(started, Ending):
                 return ProofResult(failure=started.detail)
         else:
@@ -237,7 +237,7 @@ class StayingWorker:
         self.steps = steps
         self._request: RunRequest | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._running: Running | None = None
+        self._running: RunningWorker | None = None
         self._request_number = 0
 
     def __enter__(self) -> StayingWorker:
@@ -277,7 +277,7 @@ class StayingWorker:
         room = Path(folder.name)
         with signals_wait():
             started = start_process(request, root, room)
-            self._running = started if isinstance(started, Running) else None
+            self._running = started if isinstance(started, RunningWorker) else None
         if isinstance(started, Ending):
             return started
         done = room / "done-0"
@@ -299,7 +299,7 @@ class StayingWorker:
         write_json(str(room / "request.json"), work)
         with signals_wait():
             started = start_process(request, work.root, room, benched=True)
-            self._running = started if isinstance(started, Running) else None
+            self._running = started if isinstance(started, RunningWorker) else None
 
     def bench(
         self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]

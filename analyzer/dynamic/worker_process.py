@@ -108,7 +108,7 @@ _Process: TypeAlias = "subprocess.Popen[bytes] | Copy"
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningWorker:
     """A worker that was started."""
 
     process: _Process
@@ -122,7 +122,7 @@ def run_process(
     request: RunRequest, root: str, room: Path, progress: Callable[[Progress], None], benched: bool = False
 ) -> Ending:
     """Start the worker, watch it until its end, and leave none of its processes alive."""
-    running: Running | Ending | None = None
+    running: RunningWorker | Ending | None = None
     late = open_server(request, root, benched)
     if late is not None:
         return late
@@ -134,12 +134,14 @@ def run_process(
         ending = watch_process(running.process, request, room, running.mark, progress)
         assert ending is not None
     finally:
-        if isinstance(running, Running):
+        if isinstance(running, RunningWorker):
             end_process(running)
     return with_detail(ending, running)
 
 
-def start_process(request: RunRequest, root: str, room: Path, benched: bool = False) -> Running | Ending:
+def start_process(
+    request: RunRequest, root: str, room: Path, benched: bool = False
+) -> RunningWorker | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
     environment = _environment(request, _dropped_prefixes(benched))
@@ -165,7 +167,7 @@ def start_process(request: RunRequest, root: str, room: Path, benched: bool = Fa
     tail = bytearray()
     drain = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
     drain.start()
-    return Running(process, mark, tail, drain)
+    return RunningWorker(process, mark, tail, drain)
 
 
 def watch_process(
@@ -227,14 +229,14 @@ def watch_process(
                 return ended(words, "memory")
 
 
-def end_process(running: Running) -> None:
+def end_process(running: RunningWorker) -> None:
     """End all processes of a run."""
     _kill(running.process, running.mark)
     running.process.wait()
     running.drain.join(GRACE)
 
 
-def with_detail(ending: Ending, running: Running) -> Ending:
+def with_detail(ending: Ending, running: RunningWorker) -> Ending:
     """Return how a worker ended, with the details that it reports itself."""
     if ending.limit:
         return ending

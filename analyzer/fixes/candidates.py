@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.fixes.patching import Changed as ChangedFile
+from tcready.fixes.patching import ChangedFile
 from tcready.fixes.rewriting.changes import LineMap
 from tcready.fixes.rewriting.style import tidy
 from tcready.fixes.rewriting.suggestions import Proposal

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tcready.fixes.patching import Changed
+from tcready.fixes.patching import ChangedFile
 from tcready.portable.options import RunOptions
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
@@ -27,7 +27,7 @@ class Fixed:
     """The changes that were found, and the changed files."""
 
     result: FixResult
-    files: tuple[Changed, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ fail. The last argument is True if the target's own changes are included."""
 class _Whole:
     """The files after changes for several targets, and the run of each target with them."""
 
-    files: tuple[Changed, ...]
+    files: tuple[ChangedFile, ...]
     results: Mapping[str, FixResult]
 
 
@@ -115,10 +115,10 @@ def _together(found: Sequence[Done], left: set[str], again: Again) -> _Whole | s
     return _Whole(files, results)
 
 
-def _merge_edits(chosen: Iterable[Done]) -> tuple[Changed, ...]:
+def _merge_edits(chosen: Iterable[Done]) -> tuple[ChangedFile, ...]:
     """Return each file with the edits for all of these. Raises TcreadyError if two overlap, or a file changed
     meanwhile."""
-    files: dict[str, Changed] = {}
+    files: dict[str, ChangedFile] = {}
     edits: dict[str, list[Edit]] = {}
     for file in (file for each in chosen for file in each.fixed.files):
         path = str(file.path)

@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedFile:
     """A file before and after a change."""
 
     path: Path
@@ -29,7 +29,7 @@ class Changed:
     after: str
 
 
-def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
+def write(files: Sequence[ChangedFile], root: Path, *, dirty: bool) -> None:
     """Write every file, or none if one of them may not be written.
 
     Args:
@@ -60,7 +60,7 @@ def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
                 os.unlink(partial)
 
 
-def _read_if_writable(file: Changed, root: Path, *, dirty: bool) -> bytes:
+def _read_if_writable(file: ChangedFile, root: Path, *, dirty: bool) -> bytes:
     """Read the file. Raises TcreadyError if it may not be written."""
     inside = file.path.is_relative_to(root) and "site-packages" not in file.path.relative_to(root).parts
     if not inside:
@@ -94,7 +94,7 @@ def changed_by(text: str, named: str) -> list[str]:
     return names
 
 
-def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
+def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[ChangedFile, ...]:
     """Apply a unified diff with `git apply` to copies of the files that it names, and return them.
 
     `named` is the name of the patch; `find` returns the location of a file that it names. Raises TcreadyError if a file
@@ -124,7 +124,7 @@ def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tu
             raise TcreadyError(f"{error}{_line_end_message(text, found)}") from None
         try:
             return tuple(
-                Changed(path, name, source.read(path).text, source.read(copies / name).text)
+                ChangedFile(path, name, source.read(path).text, source.read(copies / name).text)
                 for name, path in found
             )
         except source.UnreadableError as error:

@@ -20,8 +20,7 @@ from tcready.fixes.candidates import Candidate, Files, counted, identity_of, nam
 from tcready.fixes.candidates import FixOptions as FixOptions
 from tcready.fixes.multi_target import Done, join_results
 from tcready.fixes.multi_target import Fixed as Fixed
-from tcready.fixes.patching import Changed as ChangedFile
-from tcready.fixes.patching import apply_patch
+from tcready.fixes.patching import ChangedFile, apply_patch
 from tcready.fixes.rewriting.fake_kernel_registration import LACKS
 from tcready.fixes.rewriting.judgement import (
     breaks,
@@ -32,7 +31,7 @@ from tcready.fixes.rewriting.judgement import (
     why_spoiled,
 )
 from tcready.fixes.rewriting.suggestions import Proposal, for_finding
-from tcready.fixes.rounds import Announce, Prove, Work
+from tcready.fixes.rounds import Announce, FixRounds, Prove
 from tcready.pipeline import observations, run_selection
 from tcready.pipeline.run_selection import PlannedRun
 from tcready.portable.options import ReadOptions, RunOptions
@@ -126,14 +125,14 @@ def find_and_prove(
         def again(each: Done, texts: Mapping[str, str], own: bool) -> FixResult | str:
             announce(f"{each.target}: tried with the changes for all targets")
             with _proof_session(each.target, each.options, root, progress, server) as prove:
-                work = Work(each.target, root, Files(root, each.first.sources), wanted, announce, prove)
+                work = FixRounds(each.target, root, Files(root, each.first.sources), wanted, announce, prove)
                 return _with_others(work, each, texts, own=own)
 
         fixed = join_results(done, failures, again)
     return Fixed(with_patches(fixed.result, fixed.files, root), fixed.files)
 
 
-def _with_others(work: Work, each: Done, texts: Mapping[str, str], *, own: bool) -> FixResult | str:
+def _with_others(work: FixRounds, each: Done, texts: Mapping[str, str], *, own: bool) -> FixResult | str:
     """Run a target with changes that were made for others too, with its `own` among them or not; return why they
     fail in it, in one line."""
     result, before = (each.fixed.result, each.after) if own else (each.untouched, each.first)
@@ -178,7 +177,7 @@ def _in_rounds(
     files = Files(root, first.sources)
     run = options.without_studies()
     with _proof_session(target, run, root, progress, server) as prove:
-        work = Work(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
+        work = FixRounds(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
     stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
@@ -197,7 +196,7 @@ def _in_rounds(
 
 
 def _worked(
-    work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
+    work: FixRounds, first: Observation, reading: ReadOptions, rules: RuleSet
 ) -> tuple[Fixed, Observation]:
     """Return what was found, and the run with it."""
     target, root, wanted, announce = work.target, work.root, work.wanted, work.announce
@@ -548,7 +547,7 @@ def proved_patch(
         if isinstance(first, str):
             return first
         with _proof_session(target, run, root, progress, server) as prove:
-            work = Work(target, root, files, FixOptions(), announce, prove)
+            work = FixRounds(target, root, files, FixOptions(), announce, prove)
             result, request, gone = work.tried([(named, sources, flags)], ())
     failure = result.failure or result.trials[0].unanswered
     if failure is not None:

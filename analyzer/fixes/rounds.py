@@ -95,7 +95,7 @@ class _Gone:
 
 
 @dataclass(frozen=True)
-class Work:
+class FixRounds:
     target: str
     root: Path
     files: Files

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from tcready.merge.source_lines import Code, Function
+from tcready.merge.source_lines import Code, SourceFunction
 from tcready.schema.edit import Edit
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -41,7 +41,7 @@ _BY_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _UNBOUND = frozenset({"staticmethod", "classmethod"})
 
 
-def extraction(path: str, function: Function, begin: int, end: int, code: Code) -> tuple[Edit, ...]:
+def extraction(path: str, function: SourceFunction, begin: int, end: int, code: Code) -> tuple[Edit, ...]:
     """Return the edits that extract the statements `begin` to `end` (one past the last) of a function's body; empty
     if that is not mechanical."""
     statements = function.node.body[begin:end]
@@ -79,14 +79,14 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _owner(function: Function) -> str | None:
+def _owner(function: SourceFunction) -> str | None:
     """Return the name of a method's object; None for a plain function."""
     parameters = function.node.args
     named = [*parameters.posonlyargs, *parameters.args]
     return named[0].arg if function.owners and named else None
 
 
-def _is_movable(function: Function, statements: Iterable[ast.stmt]) -> bool:
+def _is_movable(function: SourceFunction, statements: Iterable[ast.stmt]) -> bool:
     node = function.node
     inside = [*ast.walk(node)]
     decorators = {each.id for each in node.decorator_list if isinstance(each, ast.Name)}
@@ -107,7 +107,7 @@ def _alone_on_lines(statements: list[ast.stmt], first: str, last: str) -> bool:
     return not before.strip() and (not after or after.startswith(b"#"))
 
 
-def _has_torch(path: str, function: Function, code: Code) -> bool:
+def _has_torch(path: str, function: SourceFunction, code: Code) -> bool:
     """Return True if `import torch` is at the top of the module, above the function."""
     return any(
         isinstance(statement, ast.Import)
@@ -117,7 +117,7 @@ def _has_torch(path: str, function: Function, code: Code) -> bool:
     )
 
 
-def _flow(function: Function, begin: int, end: int) -> tuple[list[str], list[str]] | None:
+def _flow(function: SourceFunction, begin: int, end: int) -> tuple[list[str], list[str]] | None:
     """Return the names that are inputs, and those that are outputs; None if that is not certain."""
     body = function.node.body
     before, inside, after = (_names(part) for part in (body[:begin], body[begin:end], body[end:]))

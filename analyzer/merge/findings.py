@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from tcready.merge.match import Event, Key, Proof, key_of
+from tcready.merge.match import Event, Key, MatchProof, key_of
 from tcready.merge.observed_run import Run, skips
 from tcready.merge.source_lines import Code
 from tcready.portable.target import Target
@@ -57,7 +57,7 @@ def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
     return dataclasses.replace(best, also=tuple(sorted(prints - {best.fingerprint})), also_until=until)
 
 
-def judge_finding(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
+def judge_finding(finding: Finding, runs: Sequence[Run], proofs: Sequence[MatchProof]) -> Finding:
     """Return the finding with its status in each run, and the resulting level."""
     placed: list[tuple[FindingTarget, str | None]] = []
     for run in runs:
@@ -116,7 +116,7 @@ def claim_of(finding: Finding) -> Finding:
     )
 
 
-def only_mode(shown: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | None:
+def only_mode(shown: Sequence[MatchProof | Event], runs: Iterable[Run]) -> Mode | None:
     """Return the only mode in which something was seen, if all runs of its targets in the other mode captured and
     did not see it."""
     modes = {item.mode for item in shown}
@@ -131,7 +131,7 @@ def _only_in(mode: Mode | None, evidence: Evidence) -> Evidence:
     return dataclasses.replace(evidence, text=evidence.text + _MODE_ONLY.get(mode, ""))
 
 
-def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
+def _cost(shown: Iterable[MatchProof | Event]) -> Mapping[str, float] | None:
     """Return the cost outside of graphs that a finding causes, over all cases in which it was counted."""
     costs = [item.cost for item in shown if item.cost is not None]
     if not costs:
@@ -141,7 +141,7 @@ def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
     return {**found, "seconds": sum(seconds)} if seconds else found
 
 
-def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:
+def _with_seen(effect: BreakEffect | None, proofs: Iterable[MatchProof]) -> BreakEffect | None:
     """Add the results of runs to the prediction. A function that was given up in any run counts as given up."""
     if effect is None:
         return None
@@ -149,7 +149,7 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
 
 
 def by_file(
-    runs: Iterable[Run], proofs: Mapping[Key, Sequence[Proof]], files: Collection[str]
+    runs: Iterable[Run], proofs: Mapping[Key, Sequence[MatchProof]], files: Collection[str]
 ) -> Mapping[str, tuple[Run, ...]]:
     """Group by file the runs that target it, ran its lines or proved something in it.
 
@@ -173,7 +173,7 @@ def files_not_run(targets: Iterable[StaticTarget], ran: Collection[str]) -> froz
     return frozenset({Target.place_in(target.target) for target in targets}.difference(ran))
 
 
-def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
+def _level(finding: Finding, status: Status, proofs: Sequence[MatchProof]) -> Level:
     """Return the level: a note for a refuted prediction, that of its effect for a proved one, however uncertain it
     was."""
     if status == "not_observed":

@@ -40,7 +40,7 @@ _NAMED_GUARDS = 4
 
 
 @dataclass(frozen=True)
-class Proof:
+class MatchProof:
     """Proof that Dynamo did, in one case of one target, what a finding claims."""
 
     target: str
@@ -77,7 +77,7 @@ def key_of(finding: Finding) -> Key:
     return finding.path, finding.line, finding.rule
 
 
-def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tuple[Key, Proof]]:
+def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tuple[Key, MatchProof]]:
     """Yield every event of `run` that a finding claims, with the key of the finding."""
     for site in run.sites:
         for finding in _claimants(site, findings):
@@ -85,30 +85,36 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
             level: Level = "note" if _effect(site) == "intent" else "error"
             yield (
                 key_of(finding),
-                Proof(run.target, site.case, evidence, ids_of_site(site), level, site.frames, site.cost),
+                MatchProof(run.target, site.case, evidence, ids_of_site(site), level, site.frames, site.cost),
             )
     for trial in run.alone:
         if trial.site is None:
             continue
         for finding in _claimants(trial.site, findings):
-            yield key_of(finding), Proof(run.target, None, alone_evidence(trial), ids_of_site(trial.site))
+            yield (
+                key_of(finding),
+                MatchProof(run.target, None, alone_evidence(trial), ids_of_site(trial.site)),
+            )
     for frame in run.skipped:
         for finding in _skip_claimants(frame, run, findings):
             whole = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
             evidence = skip_evidence(frame)
-            yield key_of(finding), Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,))
+            yield (
+                key_of(finding),
+                MatchProof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,)),
+            )
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
             steady = recompile.on_every_call or _limit_of(recompile, run) is not None
             level = "error" if steady else "warning"
             yield (
                 key_of(finding),
-                Proof(run.target, recompile.case, recompile_evidence(recompile), level=level),
+                MatchProof(run.target, recompile.case, recompile_evidence(recompile), level=level),
             )
     case = run.observation.shapes.case if run.observation.shapes else None
     for finding in findings:
         if finding.effect == "recompile" and (by_size := _size_evidence(run, finding)):
-            yield key_of(finding), Proof(run.target, case, by_size, level="warning")
+            yield key_of(finding), MatchProof(run.target, case, by_size, level="warning")
     for where, call in calls_by_size(run.observation):
         for site in call.break_sites:
             for finding in _claimants(site, findings):
@@ -116,17 +122,17 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
                 level = "note" if _effect(site) == "intent" else "error"
                 yield (
                     key_of(finding),
-                    Proof(run.target, case, evidence, ids_of_site(site), level, site.frames),
+                    MatchProof(run.target, case, evidence, ids_of_site(site), level, site.frames),
                 )
         for finding in _size_claimants(call, findings):
-            yield key_of(finding), Proof(run.target, case, _failure_evidence(call, where))
+            yield key_of(finding), MatchProof(run.target, case, _failure_evidence(call, where))
     raising = [
         stage for stage in run.observation.stages if stage.state == "fail" and stage.reason == "compile_error"
     ]
     for detail in (stage.detail or "" for stage in raising if stage.stage in ("capture", "parity")):
         for finding in findings:
             if finding.effect == "compile_error" and _names_place(detail, finding):
-                yield key_of(finding), Proof(run.target, None, dynamo(first_line(detail)))
+                yield key_of(finding), MatchProof(run.target, None, dynamo(first_line(detail)))
 
 
 def _size_evidence(run: Run, finding: Finding) -> Evidence | None:

@@ -22,7 +22,7 @@ class Code:
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._lines: dict[str, list[str]] = {}
         self._texts = texts
-        self._functions: dict[str, tuple[Function, ...]] = {}
+        self._functions: dict[str, tuple[SourceFunction, ...]] = {}
         self._trees: dict[str, ast.Module] = {}
 
     def line(self, path: str, line: int) -> str:
@@ -33,11 +33,11 @@ class Code:
         lines = self._lines[path]
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
-    def function(self, path: str, line: int) -> Function | None:
+    def function(self, path: str, line: int) -> SourceFunction | None:
         """Return the function with code that begins at `line`, given by its `def` or by its first decorator."""
         return next((f for f in self._functions_in(path) if line in (f.first, f.line)), None)
 
-    def around(self, path: str, line: int) -> Function | None:
+    def around(self, path: str, line: int) -> SourceFunction | None:
         """Return the innermost function around a line."""
         found = [f for f in self._functions_in(path) if f.first <= line <= f.last]
         return max(found, key=lambda f: f.first, default=None)
@@ -51,7 +51,7 @@ class Code:
         found = statement_at(self.tree(path), line)
         return spelled(found) if found is not None else None
 
-    def _functions_in(self, path: str) -> tuple[Function, ...]:
+    def _functions_in(self, path: str) -> tuple[SourceFunction, ...]:
         if path not in self._functions:
             self._functions[path] = tuple(_functions(self.tree(path)))
         return self._functions[path]
@@ -78,7 +78,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Function:
+class SourceFunction:
     """The location of a function in a file."""
 
     first: int
@@ -97,11 +97,11 @@ class Function:
 
 def _functions(
     tree: ast.AST, owners: tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, ...] = ()
-) -> Iterator[Function]:
+) -> Iterator[SourceFunction]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            yield Function(first, node.lineno, node.end_lineno or node.lineno, node, owners)
+            yield SourceFunction(first, node.lineno, node.end_lineno or node.lineno, node, owners)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield from _functions(node, (*owners, node))
         elif not isinstance(node, ast.expr):

@@ -13,7 +13,7 @@ from tcready.merge.extraction import extraction
 from tcready.merge.findings import harmless_in
 from tcready.merge.observed_run import Run
 from tcready.merge.run_messages import first_line
-from tcready.merge.source_lines import Code, Function
+from tcready.merge.source_lines import Code, SourceFunction
 from tcready.schema.code_line import Frame
 from tcready.schema.enums import BREAKING
 from tcready.schema.report import Region
@@ -63,7 +63,7 @@ def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
     return found
 
 
-def _functions(run: Run, code: Code) -> Iterator[tuple[str, Function]]:
+def _functions(run: Run, code: Code) -> Iterator[tuple[str, SourceFunction]]:
     """Return each own function with a break in it, and each own forward on the path to one, except for deliberate
     breaks."""
     sites = run.observation.break_sites
@@ -88,7 +88,7 @@ def _functions(run: Run, code: Code) -> Iterator[tuple[str, Function]]:
             yield path, function
 
 
-def _is_proved(run: Run, path: str, function: Function, code: Code) -> bool:
+def _is_proved(run: Run, path: str, function: SourceFunction, code: Code) -> bool:
     """Return True if a plan proved this function, or every module that has it as its forward."""
     trials = run.observation.plan.regions if run.observation.plan else ()
     proved = [trial for trial in trials if trial.state == "proved"]
@@ -101,14 +101,14 @@ def _is_proved(run: Run, path: str, function: Function, code: Code) -> bool:
     )
 
 
-def _modules(run: Run, path: str, function: Function, code: Code) -> list[str]:
+def _modules(run: Run, path: str, function: SourceFunction, code: Code) -> list[str]:
     """Return the modules that have this function as their forward."""
     here = (path, function.first)
     return [module.name for module in run.modules if code.place(module.path, module.line) == here]
 
 
 def _in_function(
-    run: Run, path: str, function: Function, breaks: Mapping[int, str], code: Code
+    run: Run, path: str, function: SourceFunction, breaks: Mapping[int, str], code: Code
 ) -> Iterator[Region]:
     body = function.node.body
     for begin, end in _runs(body, breaks):
@@ -149,7 +149,7 @@ def _last(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _reason(function: Function, first: int, last: int, breaks: Mapping[int, str]) -> str:
+def _reason(function: SourceFunction, first: int, last: int, breaks: Mapping[int, str]) -> str:
     inside = [line for line in sorted(breaks) if function.first <= line <= function.last]
     before = [line for line in inside if line < first]
     after = [line for line in inside if line > last]

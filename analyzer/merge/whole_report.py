@@ -18,7 +18,7 @@ from tcready.merge.findings import (
     only_mode,
     place_order,
 )
-from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed_events
+from tcready.merge.match import Event, Key, MatchProof, key_of, proofs_of, unclaimed_events
 from tcready.merge.observed_run import Run
 from tcready.merge.source_lines import Code
 from tcready.merge.target_reports import reports_of
@@ -51,7 +51,7 @@ def merge(
     runs = tuple(Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations)
     predictions = distinct((*static.findings, *static.hidden))
     hidden = {key_of(finding) for finding in static.hidden} - {key_of(finding) for finding in static.findings}
-    proofs: dict[Key, list[Proof]] = defaultdict(list)
+    proofs: dict[Key, list[MatchProof]] = defaultdict(list)
     events: dict[Key, list[Event]] = defaultdict(list)
     for run in runs:
         for key, proof in proofs_of(run, predictions, code):

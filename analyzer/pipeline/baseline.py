@@ -17,7 +17,7 @@ from tcready.schema.enums import Mode, Origin, TcreadyError
 from tcready.schema.report import Narrowed, Reading, Report
 from tcready.schema.static import Finding
 
-Covers: TypeAlias = "Callable[[Entry], bool]"
+Covers: TypeAlias = "Callable[[BaselineEntry], bool]"
 """A predicate: would this check have found an entry if it still existed?"""
 VERSION = 1
 """Version of the baseline's file. A change in how fingerprints are made needs a new one."""
@@ -26,7 +26,7 @@ Lines = Mapping[str, Sequence[tuple[int, int]]]
 
 
 @dataclass(frozen=True, order=True)
-class Entry:
+class BaselineEntry:
     """A known finding. Its line number is not part of it."""
 
     path: str
@@ -43,19 +43,21 @@ class Entry:
 class Baseline:
     """The content of a baseline file."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[BaselineEntry, ...] = ()
     readings: tuple[Reading, ...] = ()
     """The settings with which the sources were read; empty if the file does not have them."""
     runs: tuple[Mode, ...] = ()
     """The modes of the runs that the entries come from."""
 
 
-def entries(report: Report) -> tuple[Entry, ...]:
+def entries(report: Report) -> tuple[BaselineEntry, ...]:
     """Return the entries of a baseline of `report`, sorted: one for each finding and for each that it represents."""
     return tuple(
         sorted(
             {
-                print_: Entry(found.path, found.rule or "", found.symbol, print_, found.message, found.origin)
+                print_: BaselineEntry(
+                    found.path, found.rule or "", found.symbol, print_, found.message, found.origin
+                )
                 for found in report.findings
                 for print_ in (*found.also, found.fingerprint)
             }.values()
@@ -113,7 +115,7 @@ def parse_baseline(text: str, named: str) -> Baseline:
     found = data.get("findings")
     if not isinstance(found, list):
         raise TcreadyError(f"{no_baseline}: findings is no list")
-    names = [field.name for field in dataclasses.fields(Entry)]  # each a string
+    names = [field.name for field in dataclasses.fields(BaselineEntry)]  # each a string
     for number, item in enumerate(found, 1):
         if not isinstance(item, dict) or not all(isinstance(item.get(name), str) for name in names):
             raise TcreadyError(f"{no_baseline}: entry {number} does not hold {', '.join(names)}")
@@ -126,11 +128,13 @@ def parse_baseline(text: str, named: str) -> Baseline:
         read = tuple(from_json(Reading, item) for item in readings)
     except TcreadyError as error:
         raise TcreadyError(f"{no_baseline}: {error}") from None
-    return Baseline(tuple(Entry(*(item[name] for name in names)) for item in found), read, tuple(runs))
+    return Baseline(
+        tuple(BaselineEntry(*(item[name] for name in names)) for item in found), read, tuple(runs)
+    )
 
 
 @dataclass(frozen=True)
-class Scope:
+class BaselineScope:
     """Decides which entries of a baseline a check would have found again."""
 
     read: frozenset[str]
@@ -152,7 +156,7 @@ class Scope:
     @classmethod
     def of(
         cls, report: Report, known: Baseline, targets: Iterable[str], options: ReportOptions, root: str
-    ) -> Scope:
+    ) -> BaselineScope:
         """Return the scope of a report. `targets` are those that the user named, relative to `root`."""
         parsed_targets = map(Target.parse, targets)
         return cls(
@@ -171,7 +175,7 @@ class Scope:
             run_alike=run_modes(report) >= {*known.runs},
         )
 
-    def covers(self, entry: Entry, ignored: Sequence[str], *, exists: bool) -> bool:
+    def covers(self, entry: BaselineEntry, ignored: Sequence[str], *, exists: bool) -> bool:
         """Return True if the check would have found the entry if it still existed: its rule was selected and no comment
         hides it, its file was read as a whole (or does not exist any more) and as widely as for the baseline, and ran
         in the same modes if only a run shows it.
@@ -197,7 +201,7 @@ def _upper(prefixes: Sequence[str]) -> tuple[str, ...]:
     return tuple(prefix.strip().upper() for prefix in prefixes)
 
 
-def without_known(report: Report, known: Collection[Entry], named: str, covers: Covers) -> Report:
+def without_known(report: Report, known: Collection[BaselineEntry], named: str, covers: Covers) -> Report:
     """Return `report` without the findings in a baseline. `covers` decides for which entries this report shows that
     they are gone.
 
@@ -214,7 +218,7 @@ def without_known(report: Report, known: Collection[Entry], named: str, covers: 
     return _with(report, new, narrowed)
 
 
-def gone(report: Report, known: Iterable[Entry], covers: Covers) -> tuple[Entry, ...]:
+def gone(report: Report, known: Iterable[BaselineEntry], covers: Covers) -> tuple[BaselineEntry, ...]:
     """Entries that the report could have found and did not."""
     there = {print_ for found in report.findings for print_ in (found.fingerprint, *found.also)}
     return tuple(entry for entry in known if entry.fingerprint not in there and covers(entry))

@@ -25,7 +25,7 @@ WITHOUT_EXAMPLE = "Without an example"
 
 
 @dataclass(frozen=True)
-class Break:
+class BreakType:
     """A type of break that a program leads to.
 
     `bad` and `good` follow `import torch`, `from torch import nn` and `import torch.nn.functional as F`, and define
@@ -59,12 +59,12 @@ class Unshown:
 
 
 @dataclass(frozen=True)
-class Page:
+class BreakPage:
     """Types of breaks of one kind."""
 
     name: str
     page: str
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[BreakType, ...] = ()
     unshown: tuple[Unshown, ...] = ()
     findings: tuple[str, ...] = ()
     """Names of findings of a run that are of no type in the registry, and that it speaks of."""
@@ -87,7 +87,7 @@ class Page:
         unshown = (gb_id for each in self.unshown for gb_id in each.gb_ids)
         return tuple(sorted((*(each.gb_id for each in self.breaks), *unshown)))
 
-    def find(self, gb_id: str) -> Break | None:
+    def find(self, gb_id: str) -> BreakType | None:
         """What it says of one type, None if that is no more than why there is no example."""
         return next((each for each in self.breaks if each.gb_id == gb_id), None)
 
@@ -145,7 +145,7 @@ def without_mark(code: str) -> str:
 
 
 @functools.cache
-def load() -> tuple[Page, ...]:
+def load() -> tuple[BreakPage, ...]:
     """Every page, by name. Raises ValueError for a mistake in a file, or if two pages speak of one type."""
     from importlib.resources import files
 
@@ -160,7 +160,7 @@ def texts() -> tuple[RuleText, ...]:
     return tuple(page.text(code) for page in load() for code in (*page.gb_ids, *page.findings))
 
 
-def read_pages(folder: Traversable) -> tuple[Page, ...]:
+def read_pages(folder: Traversable) -> tuple[BreakPage, ...]:
     """The page of every Markdown file in `folder`, by name."""
     files = {each.name.removesuffix(".md"): each for each in folder.iterdir() if each.name.endswith(".md")}
     pages = tuple(read_page(name, files[name].read_text(encoding="utf-8")) for name in sorted(files))
@@ -173,7 +173,7 @@ def read_pages(folder: Traversable) -> tuple[Page, ...]:
     return pages
 
 
-def read_page(name: str, text: str) -> Page:
+def read_page(name: str, text: str) -> BreakPage:
     """The page that a Markdown file contains. Raises ValueError, with the file and the line, for anything else than:
 
     - the summary as the title; then `**Findings:**`, if the page speaks of findings that are of no type;
@@ -225,7 +225,7 @@ class _Reader:
         self._blocks = self._split(text)
         self._next = next(self._blocks)
 
-    def page(self) -> Page:
+    def page(self) -> BreakPage:
         text = f"{self._take('title').text}\n"
         findings = self._listed("Findings", "`[a-z-]+`") if self._next.kind == "paragraph" else ()
         for title in (WHY, INSTEAD):
@@ -233,7 +233,7 @@ class _Reader:
             if heading.text != title:
                 self._fail(heading, f"expected the section {title!r}")
             text += f"\n## {title}\n{self._prose()}"
-        breaks: list[Break] = []
+        breaks: list[BreakType] = []
         unshown: list[Unshown] = []
         while self._next.kind != "end":
             heading = self._take("heading")
@@ -244,7 +244,7 @@ class _Reader:
                     unshown.append(Unshown(self._sentence(), self._listed("Types", _GB_ID)))
             else:
                 self._fail(heading, "unknown or misplaced heading")
-        return Page(
+        return BreakPage(
             self._name, text, tuple(breaks), tuple(unshown), tuple(each.strip("`") for each in findings)
         )
 
@@ -276,7 +276,7 @@ class _Reader:
             self._fail(block, f"expected the field {wanted!r}, a list with commas")
         return items
 
-    def _break(self, gb_id: str) -> Break:
+    def _break(self, gb_id: str) -> BreakType:
         what = self._sentence()
         found: dict[str, Any] = {}
         while self._next.kind == "paragraph":
@@ -294,7 +294,7 @@ class _Reader:
                 found[attribute] = text.strip("`")
             else:
                 self._fail(block, f"the field {name!r} cannot have this value")
-        return Break(gb_id, what, **found)
+        return BreakType(gb_id, what, **found)
 
     def _take(self, kind: _Kind) -> _Block:
         block = self._next

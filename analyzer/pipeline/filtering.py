@@ -14,7 +14,7 @@ from tcready.schema.report import Report
 from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
-    from tcready.pipeline.baseline import Baseline, Covers, Entry
+    from tcready.pipeline.baseline import Baseline, BaselineEntry, Covers
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ def filter_report(
 def _covers(
     report: Report, known: Baseline, options: ReportOptions, targets: Sequence[str], root: Path
 ) -> Covers:
-    from tcready.pipeline.baseline import Scope
+    from tcready.pipeline.baseline import BaselineScope
     from tcready.static.frontend.globs import ignored_in
 
-    def is_covered(entry: Entry) -> bool:
+    def is_covered(entry: BaselineEntry) -> bool:
         ignored = ignored_in(entry.path, options.per_file_ignores, root)
         return scope.covers(entry, ignored, exists=(root / entry.path).exists())
 
-    scope = Scope.of(report, known, targets, options, str(root))
+    scope = BaselineScope.of(report, known, targets, options, str(root))
     return is_covered

@@ -48,7 +48,7 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be
 
 
 @dataclass(frozen=True)
-class Reading:
+class CachedReading:
     """The inputs of a unit's result besides its key."""
 
     files: tuple[Path, ...]
@@ -70,7 +70,7 @@ class CacheInputs:
     folders: Mapping[Path, tuple[str, ...]]
 
     @classmethod
-    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> CacheInputs | None:
+    def of(cls, unit: Unit, reading: CachedReading, disk: Disk) -> CacheInputs | None:
         """None if a file that was asked for could not be opened: it may be the next time."""
         stamps = [(path, disk.stamp(path)) for path in reading.files]
         known = tuple((path, stamp) for path, stamp in stamps if stamp is not None)
@@ -159,7 +159,7 @@ class Cache:
         except (TcreadyError, LookupError, TypeError, ValueError):
             return None
 
-    def keep(self, unit: Unit, part: UnitResult, reading: Reading, disk: Disk) -> None:
+    def keep(self, unit: Unit, part: UnitResult, reading: CachedReading, disk: Disk) -> None:
         """Keep what was found on `disk`; not if a file that was asked for could not be opened."""
         inputs = CacheInputs.of(unit, reading, disk)
         if inputs is None:

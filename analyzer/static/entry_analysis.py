@@ -18,7 +18,7 @@ from tcready.static.diagnostics.break_effect import BreakEffects
 from tcready.static.diagnostics.call_graph import CallGraph, CallPath
 from tcready.static.diagnostics.compile_calls import compiled_values
 from tcready.static.diagnostics.cst_view import Concrete
-from tcready.static.diagnostics.dynamo_settings import NESTED, Settings, settings_of
+from tcready.static.diagnostics.dynamo_settings import NESTED, DynamoSettings, settings_of
 from tcready.static.diagnostics.input_cases import Giving, cases_in, giving
 from tcready.static.diagnostics.shadowed_breaks import ShadowedBreaks, Site
 from tcready.static.domain.values import (
@@ -164,7 +164,7 @@ class Interpretation:
         return CallGraph(self.interpreter)
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> DynamoSettings:
         """Return the Dynamo settings of the files that were read."""
         return settings_of(self.interpreter, [analysis.root for analysis in self.analyses])
 

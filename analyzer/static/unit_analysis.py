@@ -13,7 +13,7 @@ from tcready.portable.options import ReadOptions
 from tcready.schema.display_paths import display_path
 from tcready.schema.enums import Mode, Origin, TcreadyError
 from tcready.schema.static import Finding, Noqa, Skipped, SourceText
-from tcready.static.cache import Reading
+from tcready.static.cache import CachedReading
 from tcready.static.diagnostics import diagnose
 from tcready.static.diagnostics.diagnose import Place, Suggest
 from tcready.static.diagnostics.module_tree import static_targets
@@ -55,7 +55,7 @@ def analyze_unit(
     suggest: Suggest | None,
     library: Library,
     edited: Edited | None = None,
-) -> tuple[UnitResult, Reading]:
+) -> tuple[UnitResult, CachedReading]:
     """Return the result of one unit, and its inputs. With `edited`, code that an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
@@ -76,7 +76,7 @@ class _Examination:
     library: Library
     edited: Edited | None = None
 
-    def whole(self) -> tuple[UnitResult, Reading]:
+    def whole(self) -> tuple[UnitResult, CachedReading]:
         """Return the result in the requested modes."""
         unit, options = self.unit, self.options
         search_path = options.search_path or module_search.default_search_path(options.root)
@@ -107,7 +107,7 @@ class _Examination:
             with contextlib.suppress(RecursionError):
                 idle = noqa.unused(program, found[0], self.rules, options, part.hiding)
                 part = dataclasses.replace(part, idle=idle)
-        reading = Reading(
+        reading = CachedReading(
             tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
             {name: path for each in (program, *programs) for name, path in each.lookups.items()},
             program.search_path,

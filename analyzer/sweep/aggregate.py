@@ -29,7 +29,7 @@ Read = tuple[str, Mode]
 
 
 @dataclass(frozen=True)
-class Row:
+class AggregateRow:
     """A target of the report, and the source of its result."""
 
     report: TargetReport
@@ -44,7 +44,7 @@ class Row:
 
 def summarize(
     report: Report,
-    rows: Sequence[Row],
+    rows: Sequence[AggregateRow],
     gone: Sequence[str] = (),
     *,
     has_last: bool = False,
@@ -205,7 +205,7 @@ class _Found:
         return min(self.by_line.get(place, ()), key=lambda f: (f.status not in shown, f.column), default=None)
 
 
-def _model(row: Row, found: _Found) -> SweptModel:
+def _model(row: AggregateRow, found: _Found) -> SweptModel:
     target, seen = row.report, row.report.observation
     about = target.environment or {}
     state = _state(seen)

@@ -46,7 +46,7 @@ _REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
-class Interpreter:
+class PythonInterpreter:
     """A Python interpreter for runs, by its own description."""
 
     program: str | None
@@ -58,14 +58,16 @@ class Interpreter:
     """Its module search path."""
 
 
-def interpreter(program: str | None, root: Path) -> Interpreter:
+def interpreter(program: str | None, root: Path) -> PythonInterpreter:
     """Query an interpreter. Raises TcreadyError if that fails."""
     if program is None:
         try:
             torch = importlib.metadata.version("torch")
         except importlib.metadata.PackageNotFoundError:
             torch = ""
-        return Interpreter(None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path)))
+        return PythonInterpreter(
+            None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path))
+        )
     place = str(root / program) if os.path.dirname(program) else program
     try:
         answered = subprocess.run(  # noqa: S603  the interpreter that the user names
@@ -76,7 +78,7 @@ def interpreter(program: str | None, root: Path) -> Interpreter:
         raise TcreadyError(
             f"the interpreter {program} cannot be asked for its version: {_why(error)}"
         ) from None
-    return Interpreter(program, version, torch, tuple(path))
+    return PythonInterpreter(program, version, torch, tuple(path))
 
 
 def _why(error: Exception) -> str:
@@ -115,7 +117,7 @@ class Surveyor:
     """Finds the inputs of results for one interpreter, and reads each file once."""
 
     root: Path
-    python: Interpreter
+    python: PythonInterpreter
     tcready: str
     disk: Disk = field(default_factory=Disk)
     _places: dict[str, Path] = field(default_factory=dict)

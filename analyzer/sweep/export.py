@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tcready.schema.enums import TcreadyError
 from tcready.source import files
-from tcready.sweep.store import Store
+from tcready.sweep.store import ResultStore
 
 BATCH = 200
 """Rows in memory at a time."""
@@ -24,7 +24,7 @@ def refuse(path: str, store: Path) -> None:
         raise TcreadyError("--export needs pyarrow: install tcready[parquet]")
 
 
-def write(store: Store, path: str) -> None:
+def write(store: ResultStore, path: str) -> None:
     """Write every finished result of the store, the file as a whole or not at all. Raises TcreadyError if that
     fails."""
     import pyarrow as pa

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from tcready.sweep.task import Place, Result, Task, prepare, refusal, source_task
+from tcready.sweep.task import Result, Task, TaskPlace, prepare, refusal, source_task
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
@@ -86,7 +86,7 @@ class LocalEngine:
         self._cards = cards
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(workers, "tcready-sweep")
-        self._place = Place()
+        self._place = TaskPlace()
         self._lock = threading.Lock()
         self._readers: ProcessPoolExecutor | None = None
         self._closed = False

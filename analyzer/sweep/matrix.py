@@ -15,7 +15,7 @@ MODES = ("infer", "train")
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """One combination. None: as in the settings, or in the table of a target."""
 
     python: str | None = None
@@ -53,7 +53,7 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 def cells(
     given: dict[str, tuple[str, ...]], settings: Settings, torch_of: Callable[[str | None], str]
-) -> tuple[Cell, ...]:
+) -> tuple[MatrixCell, ...]:
     """Return every combination of interpreters and devices.
 
     Args:
@@ -69,7 +69,7 @@ def cells(
         known: tuple[str | None, ...] = (settings.run.python, *settings.work.interpreters)
         pythons = tuple(_with_torch(wanted, known, torch_of) for wanted in given["torch"])
     devices: tuple[str | None, ...] = given.get("device", (None,))
-    return tuple(itertools.starmap(Cell, itertools.product(pythons, devices)))
+    return tuple(itertools.starmap(MatrixCell, itertools.product(pythons, devices)))
 
 
 def _with_torch(

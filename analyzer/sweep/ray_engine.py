@@ -10,7 +10,7 @@ from typing import Any
 
 from tcready.schema.enums import TcreadyError
 from tcready.sweep.local_engine import A_CARD, VISIBLE, on_cuda
-from tcready.sweep.task import Place, Result, Task, prepare, refusal, source_task
+from tcready.sweep.task import Result, Task, TaskPlace, prepare, refusal, source_task
 
 RETRIES = 3
 """How often a task is restarted if its process or machine is lost."""
@@ -103,9 +103,9 @@ def _prepared() -> None:
 
 
 @functools.cache
-def _place() -> Place:
+def _place() -> TaskPlace:
     """Return the place of this process: one process with torch imported serves all its tasks."""
-    return Place()
+    return TaskPlace()
 
 
 def opened(workers: int | None, devices: tuple[str, ...]) -> RayEngine:

@@ -30,7 +30,7 @@ from tcready.sweep import aggregate, export, matrix, target_expansion
 from tcready.sweep import cache_key as grounds
 from tcready.sweep import engine_choice as engines
 from tcready.sweep.cache_key import Ground, Surveyor
-from tcready.sweep.store import Store
+from tcready.sweep.store import ResultStore
 from tcready.sweep.target_expansion import Wanted
 from tcready.sweep.task import Result, SourceOptions, Task
 
@@ -46,7 +46,7 @@ BEAT = 20.0
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """A task, its position, and the inputs of its result."""
 
     position: tuple[int, ...]
@@ -67,7 +67,7 @@ class Step:
 class _Done:
     """A finished step, and its result; the value stays in the store."""
 
-    step: Step
+    step: SweepStep
     failure: str = ""
     seconds: float | None = None
     stored: bool = False
@@ -78,18 +78,18 @@ class _Course:
     """One sweep in progress."""
 
     settings: Settings
-    store: Store
+    store: ResultStore
     engine: engines.Engine
     fresh: bool
     run: bool
-    cells: tuple[matrix.Cell, ...]
+    cells: tuple[matrix.MatrixCell, ...]
     surveyor: Callable[[str | None], Surveyor]
     source_options: SourceOptions
     announce: Announce
     progress: Progressing
-    pending: deque[Step] = field(default_factory=deque)
-    under_way: dict[str, list[Step]] = field(default_factory=dict)
-    elsewhere: dict[str, list[Step]] = field(default_factory=dict)
+    pending: deque[SweepStep] = field(default_factory=deque)
+    under_way: dict[str, list[SweepStep]] = field(default_factory=dict)
+    elsewhere: dict[str, list[SweepStep]] = field(default_factory=dict)
     """Steps that another sweep is working on."""
     done: list[_Done] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
@@ -118,7 +118,7 @@ class _Course:
                 beaten = now
                 self.store.beat()
 
-    def _begin(self, step: Step) -> None:
+    def _begin(self, step: SweepStep) -> None:
         key = step.task.key
         if key in self.under_way:
             self.under_way[key].append(step)
@@ -147,7 +147,7 @@ class _Course:
         for step in steps:
             self._over(step, result.failure, stored=False)
 
-    def _over(self, step: Step, failure: str, *, stored: bool) -> None:
+    def _over(self, step: SweepStep, failure: str, *, stored: bool) -> None:
         """Add the steps that follow from a finished step."""
         result = self.store.result(step.task.key) if not failure else None
         if result is None and not failure:
@@ -175,7 +175,7 @@ class _Course:
         """Add the steps for something that was named."""
         root = str(self.settings.root)
         if wanted.is_unspeakable:
-            step = Step(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
+            step = SweepStep(position, wanted, Task("read", "", wanted.target, root), NO_GROUND)
             self.done.append(_Done(step, "its name holds `::`, which parts a file from a class: rename it"))
         elif wanted.kind == "module" or wanted.read:
             reading = dataclasses.replace(self.source_options, mode=self._mode(wanted))
@@ -219,7 +219,7 @@ class _Course:
         wanted: Wanted,
         task: Task,
         table: TargetTable | None,
-        cell: matrix.Cell | None = None,
+        cell: matrix.MatrixCell | None = None,
         arguments: tuple[str, ...] = (),
     ) -> None:
         ground = self._surveyor(task).ground(task)
@@ -240,7 +240,7 @@ class _Course:
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
-            self.pending.append(Step(position, wanted, keyed, ground, device, setting, arguments, named))
+            self.pending.append(SweepStep(position, wanted, keyed, ground, device, setting, arguments, named))
 
     def _surveyor(self, task: Task) -> Surveyor:
         """Return the surveyor that finds the inputs of a task. To read sources no interpreter is asked, so nothing
@@ -298,7 +298,7 @@ def sweep(
     collecting = gc.isenabled()
     gc.enable()  # the command line does without: it lasts for one report, a sweep for hours
     try:
-        with first_signal_alone(), Store(root / wanted.store, wanted.store) as store:
+        with first_signal_alone(), ResultStore(root / wanted.store, wanted.store) as store:
             store.begin([sorted(names), list(wanted.matrix), run])
             engine = engines.opened(wanted.engine, wanted.workers, devices)
             try:
@@ -387,7 +387,7 @@ def _report(course: _Course, seconds: float) -> Report:
 class _Row:
     """A row of the sweep, and its value in the store for the next one."""
 
-    row: aggregate.Row
+    row: aggregate.AggregateRow
     setting: str
     key: str
     """Empty if nothing is to be stored."""
@@ -407,7 +407,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
             why = aggregate.causes(earlier.ground, done.step.ground)
         step = done.step
         interpreter = (step.task.run.python or "") if step.task.stage == "run" else ""
-        row = aggregate.Row(
+        row = aggregate.AggregateRow(
             target, step.device, done.seconds, done.stored, before, why, step.table, interpreter
         )
         yield _Row(row, setting, "" if done.failure else done.step.task.key, found)
@@ -456,7 +456,7 @@ def with_list_settings(settings: Settings, wanted: Wanted) -> Settings:
     return dataclasses.replace(settings, sources={**settings.sources, **lent})
 
 
-def _failed(step: Step, why: str) -> Observation:
+def _failed(step: SweepStep, why: str) -> Observation:
     """Return an observation for a run that gave none, with the engine's reason."""
     stages = (Stage("parse", "pass", "read"), Stage("import", "fail", why, reason="error"))
     return Observation(

@@ -75,7 +75,7 @@ class Earlier:
     found: Outcome
 
 
-class Store:
+class ResultStore:
     """The file, as one sweep uses it, from one thread."""
 
     def __init__(self, path: Path, named: str) -> None:
@@ -114,7 +114,7 @@ class Store:
                 f"the store {self._named} is the database of another program: name another with --store"
             )
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> ResultStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -133,7 +133,7 @@ OF_THE_MACHINE = ("no_torch", "device_missing")
 """Reasons of a stage that say nothing about the model."""
 
 
-class Place:
+class TaskPlace:
     """Carries out tasks of `run`: each run is forked from a process that has imported torch, one for each
     interpreter and set of variables. It may be used by several threads, each of which must live as long as it does."""
 
@@ -143,7 +143,7 @@ class Place:
         self._alive: weakref.WeakSet[ForkServer] = weakref.WeakSet()
         self._closed = False
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> TaskPlace:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,7 +29,7 @@ from tcready.portable.events.record import (
     skip_of,
 )
 from tcready.portable.events.to_schema import RawFrame
-from tcready.traces.trace_files import Condition, Event, events
+from tcready.traces.trace_files import TraceCondition, TraceEvent, events
 
 TEXT = 256 << 10
 """Maximum stored bytes of the text of a break, an error, a list of guards."""
@@ -149,7 +149,7 @@ class Process:
     """Compilations without an event that names their code."""
     unknown_strings: int = 0
     """Stacks that refer to file names missing in the file because its beginning is missing."""
-    condition: Condition = field(default_factory=Condition)
+    condition: TraceCondition = field(default_factory=TraceCondition)
 
     def lacks(self) -> str:
         """Return the problems of the file; empty if there are none."""
@@ -211,7 +211,7 @@ class _Reader:
         self.places: dict[tuple[int | None, int | None], Place] = {}
         """The code of each frame, for a compilation that ends before it names its own."""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TraceEvent) -> None:
         data = event.data
         rank = data.get("rank")
         if self.process.rank is None:
@@ -238,7 +238,7 @@ class _Reader:
         elif event.kind == INFERENCE and (of := self._of(data)) is not None:
             of.inference = True
 
-    def _artifact(self, name: str, event: Event) -> None:
+    def _artifact(self, name: str, event: TraceEvent) -> None:
         text = event.payload
         if text is None:
             return
@@ -307,7 +307,7 @@ class _Reader:
         if isinstance(row.get("python_version"), str):
             about.setdefault("python", row["python_version"].split(" ")[0])
 
-    def _graph(self, event: Event) -> None:
+    def _graph(self, event: TraceEvent) -> None:
         compilation = self._of(event.data)
         if compilation is None or event.payload is None:
             return

@@ -43,7 +43,7 @@ EVENT = re.compile(
 
 
 @dataclass(frozen=True)
-class Event:
+class TraceEvent:
     """One event: its kind, its JSON object, and the requested part of its payload."""
 
     kind: str
@@ -55,7 +55,7 @@ class Event:
 
 
 @dataclass
-class Condition:
+class TraceCondition:
     """Problems of a file that is not a trace, or is damaged."""
 
     events: int = 0
@@ -150,8 +150,8 @@ class _Payload:
 
 
 def events(
-    path: Path, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
-) -> Iterator[Event]:
+    path: Path, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: TraceCondition
+) -> Iterator[TraceEvent]:
     """Yield the events of one file, in order.
 
     Args:
@@ -174,7 +174,7 @@ def events(
 class _Lines:
     """The lines of a file, read block by block."""
 
-    def __init__(self, file: BufferedIOBase, seen: Condition) -> None:
+    def __init__(self, file: BufferedIOBase, seen: TraceCondition) -> None:
         self._file = file
         self._seen = seen
         self._buffer = b""
@@ -263,8 +263,8 @@ class _Lines:
 
 
 def _events(
-    lines: _Lines, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
-) -> Iterator[Event]:
+    lines: _Lines, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: TraceCondition
+) -> Iterator[TraceEvent]:
     line = lines.next()
     passed_by: tuple[bytes, int] | None = None
     while line is not None:
@@ -296,7 +296,7 @@ def _events(
         seen.damaged += known is not None and lines.digest_from(passed_by[1]) != known[1].decode("ascii")
 
 
-def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
+def _object(text: bytes, seen: TraceCondition) -> Mapping[str, Any] | None:
     """Return the JSON object of an event; None if it cannot be read."""
     try:
         data: Mapping[str, Any] = json.loads(text)
@@ -317,12 +317,12 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Condition) -> Event:
+def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: TraceCondition) -> TraceEvent:
     """Return the event once its payload has ended."""
     if not payload.limit:
-        return Event(kind, data)
+        return TraceEvent(kind, data)
     known = data.get("has_payload")
     whole = known is None or (payload.digest is not None and payload.digest.hexdigest() == known)
     seen.damaged += not whole
     text = b"\n".join(payload.lines)[: payload.limit].decode("utf-8", "replace") if payload.any else None
-    return Event(kind, data, text, whole)
+    return TraceEvent(kind, data, text, whole)

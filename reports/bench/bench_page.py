@@ -8,7 +8,7 @@ from tcready.reports.bench.bench_view import (
     CHECK_WORD,
     COSTS,
     WORK,
-    Table,
+    BenchTable,
     answer,
     case_title,
     columns_of_times,
@@ -26,7 +26,7 @@ from tcready.schema.bench import Bench, BenchCase, CheckItem
 @dataclass(frozen=True)
 class CaseView:
     title: str
-    tables: tuple[tuple[str, Table], ...]
+    tables: tuple[tuple[str, BenchTable], ...]
     """Each with its caption."""
     notes: tuple[tuple[str, str], ...]
     """Notes on an arm that are in none of its columns."""
@@ -50,7 +50,7 @@ class BenchView:
 
 
 def bench_page(bench: Bench) -> BenchView:
-    def tables(case: BenchCase) -> tuple[tuple[str, Table], ...]:
+    def tables(case: BenchCase) -> tuple[tuple[str, BenchTable], ...]:
         named = (
             ("A warm call", columns_of_times(case)),
             ("Its work", WORK),

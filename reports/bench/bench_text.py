@@ -21,8 +21,8 @@ from tcready.reports.bench.bench_view import (
     SPEEDUP,
     STEADY,
     VERDICT,
+    BenchTable,
     Column,
-    Table,
     answer,
     case_title,
     facts,
@@ -62,7 +62,7 @@ _ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^ ])+""")
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One line: `body` is wrapped beside `lead`, unless it is `whole`."""
 
     lead: str
@@ -72,38 +72,38 @@ class Line:
     whole: bool = False
 
 
-def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
+def lines(bench: Bench, about: str, width: int) -> Iterator[TableLine]:
     """Yield the lines on the bench of a target in a report `width` columns wide; `about` is the target's name."""
-    yield Line("  is it worth compiling ", about, "dim", "bold")
-    yield Line("    ", f"{answer(bench)}: {bench.reason}", BENCH_STYLE.get(answer(bench), "bold"))
+    yield TableLine("  is it worth compiling ", about, "dim", "bold")
+    yield TableLine("    ", f"{answer(bench)}: {bench.reason}", BENCH_STYLE.get(answer(bench), "bold"))
     for what, code in ways(bench):
-        yield Line("    ", f"{what}:")
-        yield from (Line("      > ", line, whole=True) for line in lines_of(code))
+        yield TableLine("    ", f"{what}:")
+        yield from (TableLine("      > ", line, whole=True) for line in lines_of(code))
     whole = summary(bench)
     for case, notes in new_notes(bench):
-        yield Line("", "")
-        yield Line("    ", case_title(case), "bold")
+        yield TableLine("", "")
+        yield TableLine("    ", case_title(case), "bold")
         for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
             yield from _table(table(case, _that_fit(case, columns, width)), width)
         if own := noise_of(bench, case):
-            yield Line("      ", own, "dim")
+            yield TableLine("      ", own, "dim")
         failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
         for arm, note in notes:
-            yield Line("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
-    yield Line("", "")
+            yield TableLine("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
+    yield TableLine("", "")
     for label, text in facts(bench):
         parts = _command_parts(text, width - 15) if label == REPEAT else [text]
         for number, part in enumerate(parts):
-            yield Line(f"    {'' if number else label:<10} ", part, whole=label == REPEAT)
+            yield TableLine(f"    {'' if number else label:<10} ", part, whole=label == REPEAT)
     for text in bench.cut:
-        yield Line("    not done   ", text)
+        yield TableLine("    not done   ", text)
     if bench.checklist:
-        yield Line("", "")
-        yield Line("    ", "before adopting it", "bold")
+        yield TableLine("", "")
+        yield TableLine("    ", "before adopting it", "bold")
     for item in bench.checklist:
         lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
         body = f"{item.item}: {item.detail}" if item.detail else item.item
-        yield Line(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
+        yield TableLine(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
 
 
 def _command_parts(command: str, width: int) -> list[str]:
@@ -118,12 +118,12 @@ def _command_parts(command: str, width: int) -> list[str]:
     return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
-def brief(bench: Bench, width: int) -> Iterator[Line]:
+def brief(bench: Bench, width: int) -> Iterator[TableLine]:
     """Yield the same in a few lines, below a headline that has the verdict: a table for each case, what failed, and
     one command for what was not measured."""
     whole = summary(bench)
     for case in bench.cases if whole is None else (whole,):
-        yield Line("  ", case_title(case), "bold")
+        yield TableLine("  ", case_title(case), "bold")
         yield from _table(table(case, _in_one_table(case, width)), width)
     arms = bench.cases[-1].arms if bench.cases else ()
     started = [each for each in arms if each.cold_seconds and each.speedup]
@@ -131,19 +131,19 @@ def brief(bench: Bench, width: int) -> Iterator[Line]:
     if arm is not None and arm.cold_seconds is not None:
         pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
         after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
-        yield Line("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
+        yield TableLine("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
     for remedy in bench.remedies:
-        yield Line("  tried        ", remedy_sentence(remedy), "dim")
+        yield TableLine("  tried        ", remedy_sentence(remedy), "dim")
     for note in bench.notes:
-        yield Line("  note         ", note, "dim")
+        yield TableLine("  note         ", note, "dim")
     for item in bench.checklist:
         if item.state == "fail" and item.detail not in bench.reason:
-            yield Line("  failed       ", f"{item.item}: {item.detail}", "", "red")
+            yield TableLine("  failed       ", f"{item.item}: {item.detail}", "", "red")
     missing = [_missing(item, bench) for item in bench.checklist if item.state == "not_measured"]
     missing = [each for each in missing if each]
     if missing and bench.cases and not bench.failed:
         how = f": {bench.longer}" if bench.longer else "; -v has a command for each"
-        yield Line("  not measured ", f"{', '.join(missing)}{how}", "dim")
+        yield TableLine("  not measured ", f"{', '.join(missing)}{how}", "dim")
 
 
 def _missing(item: CheckItem, bench: Bench) -> str:
@@ -182,7 +182,7 @@ def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequenc
     return shown
 
 
-def _layout(shown: Table, width: int) -> tuple[int, list[int], int]:
+def _layout(shown: BenchTable, width: int) -> tuple[int, list[int], int]:
     """Return the cells of the names of arms, of each column, and the room for all columns together."""
     names = [cell_len(visible(row.arm)) for row in shown.rows]
     name_wide = max((wide for wide in names if wide <= MANY_CELLS), default=0)
@@ -193,7 +193,7 @@ def _layout(shown: Table, width: int) -> tuple[int, list[int], int]:
     return name_wide, widths, width - name_wide - 8
 
 
-def _table(shown: Table, width: int) -> Iterator[Line]:
+def _table(shown: BenchTable, width: int) -> Iterator[TableLine]:
     """Return the table, split into several below each other if it is too wide, each with the arms on the left."""
     names = [visible(row.arm) for row in shown.rows]
     name_wide, widths, room = _layout(shown, width)
@@ -202,16 +202,18 @@ def _table(shown: Table, width: int) -> Iterator[Line]:
         def laid_out(cells: Sequence[str], part: range = part) -> str:
             return "  ".join(f"{cells[at]:>{widths[at]}}" for at in part)
 
-        yield Line(f"{'':{name_wide + 8}}", laid_out(shown.headings), "dim")
+        yield TableLine(f"{'':{name_wide + 8}}", laid_out(shown.headings), "dim")
         for name, row in zip(names, shown.rows, strict=True):
             if all(row.cells[at] == UNKNOWN for at in part):
                 continue
             lead = "    * " if row.recommended else "      "
             style = ARM_STYLE.get(row.verdict, "")
             if cell_len(name) > name_wide:
-                yield Line(lead, name, style, style)
+                yield TableLine(lead, name, style, style)
                 lead, name = "      ", ""
-            yield Line(f"{lead}{set_cell_size(name, name_wide)}  ", laid_out(row.cells), lead_style=style)
+            yield TableLine(
+                f"{lead}{set_cell_size(name, name_wide)}  ", laid_out(row.cells), lead_style=style
+            )
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[range]:

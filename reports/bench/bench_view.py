@@ -140,7 +140,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     arm: str
     recommended: bool
     verdict: ArmVerdict
@@ -148,11 +148,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class BenchTable:
     """Some columns of a case, without columns and arms that were not measured."""
 
     headings: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[BenchRow, ...]
 
 
 def _of(value: object, words: Callable[..., str]) -> str:
@@ -246,15 +246,15 @@ IN_SHORT = (VERDICT, CALL, SPEEDUP, P99, COLD, PAYS, PEAK, PARITY)
 """The columns in a comment on a pull request."""
 
 
-def table(case: BenchCase, columns: Sequence[Column]) -> Table:
+def table(case: BenchCase, columns: Sequence[Column]) -> BenchTable:
     """Return `columns` of a case, a row for each arm, without columns and rows in which nothing was measured."""
     eager = next((arm for arm in case.arms if arm.arm == EAGER), None)
     cells = [[column.cell(arm, _other(eager, arm)) for column in columns] for arm in case.arms]
     measured = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
-    return Table(
+    return BenchTable(
         tuple(columns[at].heading for at in measured),
         tuple(
-            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in measured))
+            BenchRow(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in measured))
             for arm, row in zip(case.arms, cells, strict=True)
             if any(cell != UNKNOWN for cell in row)
         ),

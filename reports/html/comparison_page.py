@@ -18,7 +18,7 @@ from tcready.schema.enums import FindingKind
 
 
 @dataclass(frozen=True)
-class Group:
+class ChangeGroup:
     """Findings with the same change."""
 
     anchor: str
@@ -36,7 +36,7 @@ class ComparedPage(WithoutSource):
 
     comparison: Comparison
     counts: tuple[tuple[FindingKind, int], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ChangeGroup, ...]
     editor: Editor | None
     many: bool = False
 
@@ -78,8 +78,8 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
 
     def group(
         anchor: str, title: str, about: str, kinds: Sequence[FindingKind], folded: bool = False
-    ) -> Group:
-        return Group(
+    ) -> ChangeGroup:
+        return ChangeGroup(
             anchor,
             title,
             about,

@@ -94,35 +94,35 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A line through the drawing at each round value, and its label."""
 
     curves: tuple[Curve, ...]
     labels: tuple[Label, ...]
 
 
-def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str]) -> Axis:
+def across(scale: Scale, top: float, bottom: float, words: Callable[[float], str]) -> ChartAxis:
     """Return the horizontal axis, with labels below."""
     ticks = scale.ticks()
-    return Axis(
+    return ChartAxis(
         tuple(Curve(((scale.at(tick), top), (scale.at(tick), bottom)), "grid") for tick in ticks),
         tuple(Label(scale.at(tick), bottom + 16, words(tick), "middle") for tick in ticks),
     )
 
 
-def up(scale: Scale, words: Callable[[float], str]) -> Axis:
+def up(scale: Scale, words: Callable[[float], str]) -> ChartAxis:
     """Return the vertical axis, with labels on the left."""
     ticks = scale.ticks()
-    return Axis(
+    return ChartAxis(
         tuple(Curve(((LEFT, scale.at(tick)), (RIGHT, scale.at(tick))), "grid") for tick in ticks),
         tuple(Label(LEFT - 8, scale.at(tick) + 4, words(tick), "end") for tick in ticks),
     )
 
 
-def key(entries: Sequence[tuple[str, str]]) -> Axis:
+def key(entries: Sequence[tuple[str, str]]) -> ChartAxis:
     """Return a sample of each kind of line with its name, one row each, above a plot."""
     rows = tuple(enumerate(entries))
-    return Axis(
+    return ChartAxis(
         tuple(Curve(((LEFT, at * ROW + 12), (LEFT + 36, at * ROW + 12)), kind) for at, (kind, _) in rows),
         tuple(Label(LEFT + 44, at * ROW + 16, text) for at, (_, text) in rows),
     )

@@ -16,13 +16,13 @@ SPAN_LINES = 8
 
 
 @dataclass(frozen=True)
-class Piece:
+class CodePiece:
     kind: str
     """One letter: `k`eyword, `s`tring, `c`omment, nu`m`ber, `d`efined name; empty for uncolored text."""
     text: str
 
 
-Line = tuple[Piece, ...]
+Line = tuple[CodePiece, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def plain(text: str) -> list[Line]:
     lines = lines_of(text)
     if lines and not lines[-1]:
         lines.pop()
-    return [(Piece("", line),) for line in lines]
+    return [(CodePiece("", line),) for line in lines]
 
 
 def tokenize_lines(text: str) -> list[Line]:
@@ -59,7 +59,7 @@ def tokenize_lines(text: str) -> list[Line]:
         Name.Class: "d",
     }
     kinds: dict[Any, str] = {}
-    lines: list[list[Piece]] = [[]]
+    lines: list[list[CodePiece]] = [[]]
     for token, value in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text):
         if token not in kinds:
             kinds[token] = next((letter for parent, letter in parents.items() if token in parent), "")
@@ -75,14 +75,14 @@ def tokenize_lines(text: str) -> list[Line]:
     return coloured if [_text(line) for line in coloured] == [_text(line) for line in whole] else whole
 
 
-def _add(line: list[Piece], kind: str, text: str) -> None:
+def _add(line: list[CodePiece], kind: str, text: str) -> None:
     """Append to `line`; blanks take the kind of the piece before them, and neighbours of one kind are merged."""
     if not text:
         return
     if line and (line[-1].kind == kind or text.isspace()):
-        line[-1] = Piece(line[-1].kind, line[-1].text + text)
+        line[-1] = CodePiece(line[-1].kind, line[-1].text + text)
     else:
-        line.append(Piece(kind, text))
+        line.append(CodePiece(kind, text))
 
 
 def snippet(lines: Sequence[Line], first: tuple[int, int], last: tuple[int, int]) -> tuple[SnippetLine, ...]:
@@ -104,7 +104,7 @@ def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, in
     end = min(max(end, begin), len(text))
     before = part(line, 0, begin)
     if begin > LONG_LINE // 2:
-        before = (Piece("", "…"), *part(line, begin - LONG_LINE // 2, begin))
+        before = (CodePiece("", "…"), *part(line, begin - LONG_LINE // 2, begin))
     after = part(line, end, len(text))
     return SnippetLine(
         number,
@@ -117,7 +117,7 @@ def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, in
 
 def shorten(line: Line, room: int) -> Line:
     """Return at most `room` characters of it, with an ellipsis if it is longer."""
-    return line if length(line) <= room else (*part(line, 0, room), Piece("", "…"))
+    return line if length(line) <= room else (*part(line, 0, room), CodePiece("", "…"))
 
 
 def part(line: Line, begin: int, end: int) -> Line:
@@ -126,7 +126,7 @@ def part(line: Line, begin: int, end: int) -> Line:
     for piece in line:
         text = piece.text[max(begin - at, 0) : max(end - at, 0)]
         if text:
-            found.append(Piece(piece.kind, text))
+            found.append(CodePiece(piece.kind, text))
         at += len(piece.text)
     return tuple(found)
 

@@ -99,7 +99,7 @@ class FindingView:
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Findings of one rule in one installed file."""
 
     path: str
@@ -229,7 +229,7 @@ class Page(OpensLines):
     """Targets that are only listed: many that were not run."""
     own: tuple[FindingView, ...]
     notes: tuple[FindingView, ...]
-    foreign: tuple[Group, ...]
+    foreign: tuple[RowGroup, ...]
     foreign_count: int
     actions: tuple[ActionView, ...]
     foreign_actions: tuple[ActionView, ...]
@@ -460,12 +460,12 @@ def _findings(
     )
 
 
-def _groups(foreign: Iterable[FindingView]) -> tuple[Group, ...]:
+def _groups(foreign: Iterable[FindingView]) -> tuple[RowGroup, ...]:
     grouped: dict[tuple[str, str, str], list[FindingView]] = {}
     for item in foreign:
         key = (item.finding.path, item.finding.rule or "", item.finding.name)
         grouped.setdefault(key, []).append(item)
-    return tuple(Group(path, items[0].finding, tuple(items)) for (path, _, _), items in grouped.items())
+    return tuple(RowGroup(path, items[0].finding, tuple(items)) for (path, _, _), items in grouped.items())
 
 
 def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:

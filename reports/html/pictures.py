@@ -50,7 +50,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Place:
+class BoxPlace:
     """A line of source: the code of a module's forward with operations that ran in graphs, or a line that broke and
     caused operations outside of them."""
 
@@ -72,7 +72,7 @@ class Place:
 @dataclass(frozen=True)
 class SourcePicture:
     picture: Picture
-    places: tuple[Place, ...]
+    places: tuple[BoxPlace, ...]
     """The largest losses first, then what was captured, the largest first."""
     left: int
     """Number of places that are not listed."""
@@ -194,14 +194,14 @@ def source_picture(
     listed_missed = sum(measure.of(*place.outside) for place in places)
     shrunk = min(missed / listed_missed, 1.0) if listed_missed else 1.0
 
-    def inside(place: Place) -> float:
+    def inside(place: BoxPlace) -> float:
         return measure.of(*place.inside)
 
-    def outside(place: Place) -> float:
+    def outside(place: BoxPlace) -> float:
         return measure.of(*place.outside) * shrunk
 
-    def side(label: str, of: Callable[[Place], float], captured: bool) -> _Part:
-        files: dict[str, list[Place]] = {}
+    def side(label: str, of: Callable[[BoxPlace], float], captured: bool) -> _Part:
+        files: dict[str, list[BoxPlace]] = {}
         for place in sorted(places, key=lambda place: (-of(place), place.name, place.what)):
             if of(place) > 0:
                 files.setdefault(place.path or place.what, []).append(place)
@@ -209,7 +209,7 @@ def source_picture(
         def part(name: str, share: float, title: str, children: tuple[_Part, ...] = ()) -> _Part:
             return _Part(name, title, share, share if captured else 0.0, children)
 
-        def leaf(place: Place) -> _Part:
+        def leaf(place: BoxPlace) -> _Part:
             return part(
                 f"{place.line} {place.what}", of(place), listed(f"{place.name} {place.what}", of(place))
             )
@@ -217,7 +217,7 @@ def source_picture(
         def listed(name: str, share: float) -> str:
             return f"{name}: {phrases.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
 
-        def file(name: str, found: Sequence[Place]) -> _Part:
+        def file(name: str, found: Sequence[BoxPlace]) -> _Part:
             share = sum(map(of, found))
             return part(name, share, listed(name, share), tuple(leaf(place) for place in found if place.path))
 
@@ -244,7 +244,7 @@ def source_picture(
     return SourcePicture(picture, tuple(heaviest[:MANY_PLACES]), max(len(heaviest) - MANY_PLACES, 0))
 
 
-def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[Place]:
+def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[BoxPlace]:
     root = _root(modules)
     if root is None or not root.ops:
         return []
@@ -276,8 +276,8 @@ def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[
     if rest[0]:
         outside["", 0, "no single line"] = rest
     return [
-        *(Place(*key, (int(ops), seconds), (0, 0.0)) for key, (ops, seconds) in inside.items() if ops),
-        *(Place(*key, (0, 0.0), (int(ops), seconds)) for key, (ops, seconds) in outside.items() if ops),
+        *(BoxPlace(*key, (int(ops), seconds), (0, 0.0)) for key, (ops, seconds) in inside.items() if ops),
+        *(BoxPlace(*key, (0, 0.0), (int(ops), seconds)) for key, (ops, seconds) in outside.items() if ops),
     ]
 
 

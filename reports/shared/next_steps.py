@@ -21,7 +21,7 @@ _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False:
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """Something to do: in words, and the lines to paste if there are any."""
 
     words: str
@@ -52,7 +52,7 @@ def verdict_words(target: TargetReport) -> str:
     return f"{troubles}; in graphs: {share}{compared}{made_up}" + (f"; holds for {limits}" if limits else "")
 
 
-def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:
+def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[NextStep]:
     """Yield what to do about a target, best first. `names` are the short names of findings by fingerprint.
 
     If the run failed, first get it to pass. Otherwise, compile as a bench measured or as a plan recommends, or
@@ -64,9 +64,9 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     # The verdict says how: there is no need to say it twice.
     trained = target.observation.training
     if any(stage.stage == "parity" and stage.reason == "mismatch" for stage in target.stages):
-        yield Step("find out why compiled code gives a different result")
+        yield NextStep("find out why compiled code gives a different result")
     elif trained is not None and trained.failed:
-        yield Step(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
+        yield NextStep(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
     compiling = _by_bench(target) or _by_plan(target) or _undecided_step(target) or _by_region(target)
     if compiling is not None:
         yield compiling
@@ -75,10 +75,10 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield mending
     trace = target.observation.trace
     for item in trace.advice if trace is not None else ():
-        yield Step(advice_words(item), item.code or "")
+        yield NextStep(advice_words(item), item.code or "")
 
 
-def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
+def _what_failed(target: TargetReport, report: Report) -> Iterator[NextStep]:
     """The failed stage, if it failed for a reason unrelated to compiling: until it passes, nothing else is known."""
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
@@ -87,7 +87,7 @@ def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
             # known already, or the message names the option that is to blame
             known = report.in_process or _is_named_model(target) or "--" in why
             how = made if stage.reason == "not_built" and not known else ""
-            yield Step(f"{stage.stage} has to pass: {why}{how}")
+            yield NextStep(f"{stage.stage} has to pass: {why}{how}")
             return
 
 
@@ -97,7 +97,7 @@ def _is_named_model(target: TargetReport) -> bool:
     return "--model" in arguments or any(LibraryModel.parse(word) is not None for word in arguments[:1])
 
 
-def _by_bench(target: TargetReport) -> Step | None:
+def _by_bench(target: TargetReport) -> NextStep | None:
     """The arm that a bench found worthwhile, or to stay eager if every recommended arm was measured."""
     bench = target.observation.bench
     if bench is None or bench.recommended is None:
@@ -105,7 +105,7 @@ def _by_bench(target: TargetReport) -> Step | None:
     if bench.recommended != EAGER:
         verdicts = {arm.verdict for arm in bench.cases[-1].arms if arm.arm == bench.recommended}
         sure = "probably pays" if "likely_gain" in verdicts else "was measured to pay"
-        return Step(f"compile it like the arm {bench.recommended}, which {sure}", bench.code)
+        return NextStep(f"compile it like the arm {bench.recommended}, which {sure}", bench.code)
     plan = target.observation.plan
     arms = {arm.arm for case in bench.cases for arm in case.arms}
     as_it_is = (
@@ -115,12 +115,12 @@ def _by_bench(target: TargetReport) -> Step | None:
         return None
     compiled = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER]
     if all(arm.verdict == "failed" for arm in compiled):
-        return Step("leave it eager: every compiled arm failed")
+        return NextStep("leave it eager: every compiled arm failed")
     probably = "probably " if bench.verdict.startswith("likely") else ""
-    return Step(f"leave it eager: no arm that was measured {probably}pays")
+    return NextStep(f"leave it eager: no arm that was measured {probably}pays")
 
 
-def _by_plan(target: TargetReport) -> Step | None:
+def _by_plan(target: TargetReport) -> NextStep | None:
     """The placement that the plan recommends, compared with the unchanged model if the plan found that to work."""
     plan = target.observation.plan
     if plan is None or not plan.code or plan.share is None:
@@ -131,23 +131,23 @@ def _by_plan(target: TargetReport) -> Step | None:
     if plan.time_share is not None:
         shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
     by = f"; chosen {plan.chosen_by.partition(':')[0]}" if plan.chosen_by else ""
-    return Step(
+    return NextStep(
         f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}{by}",
         plan.code,
     )
 
 
-def _undecided_step(target: TargetReport) -> Step | None:
+def _undecided_step(target: TargetReport) -> NextStep | None:
     """Return what to do after a bench without an answer."""
     bench = target.observation.bench
     if bench is None or bench.recommended is not None:
         return None
     if bench.verdict == "not_run" and bench.cut:
-        return Step("nothing was measured within the budget: repeat it with more time (--budget SECONDS)")
+        return NextStep("nothing was measured within the budget: repeat it with more time (--budget SECONDS)")
     if bench.verdict == "not_run":
-        return Step(f"get the bench to measure: {shorten(first_line(bench.reason))}")
+        return NextStep(f"get the bench to measure: {shorten(first_line(bench.reason))}")
     how = "with more time (--budget SECONDS)" if bench.cut else "on a quiet machine"
-    return Step(f"the bench did not decide whether compiling pays: repeat it {how}")
+    return NextStep(f"the bench did not decide whether compiling pays: repeat it {how}")
 
 
 def _gain(planned: float, as_it_is: float | None, of: str) -> str:
@@ -156,17 +156,19 @@ def _gain(planned: float, as_it_is: float | None, of: str) -> str:
     return f"{percent(planned)} of the {of}{beside}"
 
 
-def _by_region(target: TargetReport) -> Step | None:
+def _by_region(target: TargetReport) -> NextStep | None:
     if target.verdict not in ("ready", "ready_by_region"):
         return None
     free = [region for region in target.regions if region.state != "refuted" and region.code]
     if not free:
         return None
     if free[0].name == "":
-        return Step("compile it whole", free[0].code)
+        return NextStep("compile it whole", free[0].code)
     region, others = free[0], len(free) - 1
     more = f"; {number(others, 'more region')} named" if others else ""
-    return Step(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)
+    return NextStep(
+        f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code
+    )
 
 
 def _holds(region: Region) -> str:
@@ -178,7 +180,7 @@ def _holds(region: Region) -> str:
     return f": {', '.join(shares)}" if shares else ""
 
 
-def _fix_step(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
+def _fix_step(target: TargetReport, report: Report, names: Mapping[str, str]) -> NextStep | None:
     """Fix the rule with the findings that cost most in the run; without a run, the most severe and most certain one."""
     if target.verdict == "ready":
         return None
@@ -199,7 +201,7 @@ def _shown_elsewhere(finding: Finding, target: str) -> bool:
     return bool(shown) and target not in shown
 
 
-def steps_for_source(report: Report, names: Mapping[str, str]) -> Step | None:
+def steps_for_source(report: Report, names: Mapping[str, str]) -> NextStep | None:
     """Return what to fix first in sources with several targets, if none was run."""
     group = _most_urgent(report.findings)
     return _step(group, names, "") if group else None
@@ -214,13 +216,13 @@ def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
     return min(groups.values(), key=urgency, default=())
 
 
-def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step:
+def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> NextStep:
     first = min(group, key=lambda finding: (-seconds([finding]), WEIGHT[finding.status]))
     others = len({(each.path, each.line) for each in group}) - 1
     places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
     change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
     what = f"fix {code_of(first)} at {places} ({names[first.fingerprint]}): "
-    return Step(what + (cost or first.message) + change)
+    return NextStep(what + (cost or first.message) + change)
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:

@@ -31,7 +31,7 @@ Cell = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Row:
+class PageRow:
     """One row of the table of models."""
 
     model: SweptModel
@@ -61,7 +61,7 @@ class SweepPage(WithoutSource):
     report: Report
     sweep: Sweep
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PageRow, ...]
     sites: tuple[SiteRow, ...]
     changes: tuple[tuple[str, str, str], ...]
     """Name, page, and differences from the last sweep."""
@@ -182,7 +182,7 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
         sweep=sweep,
         columns=table.columns,
         rows=tuple(
-            Row(
+            PageRow(
                 each,
                 sweep_view.word(each.outcome),
                 _sorted_cells(each, table),
@@ -204,7 +204,7 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
     )
 
 
-def _sorted_cells(each: SweptModel, table: sweep_view.Table) -> tuple[Cell, ...]:
+def _sorted_cells(each: SweptModel, table: sweep_view.SweepTable) -> tuple[Cell, ...]:
     """Return the cells except the first, each with the number that it is sorted by; texts are sorted as text."""
     found = each.outcome
     numbers = {

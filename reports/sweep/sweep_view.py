@@ -85,7 +85,7 @@ def effort(sweep: Sweep) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class SweepTable:
     """The layout of the rows of a sweep."""
 
     differs: tuple[bool, ...]
@@ -146,7 +146,7 @@ class Table:
         )
 
 
-def laid_out(sweep: Sweep) -> Table:
+def laid_out(sweep: Sweep) -> SweepTable:
     """Create the layout once for all rows, because it looks at each of them."""
     every = _settings(sweep)
     differs: tuple[bool, ...] = ()
@@ -158,7 +158,7 @@ def laid_out(sweep: Sweep) -> Table:
             *(len({*values} - {""}) > 1 for values in plain),
             len({*interpreters}) > len(versions),
         )
-    return Table(differs, any(each.gain is not None for each in sweep.models))
+    return SweepTable(differs, any(each.gain is not None for each in sweep.models))
 
 
 def _settings(sweep: Sweep) -> set[tuple[str, str, str, str, str]]:

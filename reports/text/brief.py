@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from tcready.reports.shared.next_steps import Step, verdict_words
+from tcready.reports.shared.next_steps import NextStep, verdict_words
 from tcready.reports.shared.phrases import duration, ladder, named_target, number, percent
 from tcready.reports.shared.trace_wording import mode_words
 from tcready.reports.shared.wording import (
@@ -49,7 +49,7 @@ SHOWN_CODE = 6
 
 
 @dataclass(frozen=True)
-class Layout:
+class BriefLayout:
     """What is shown in addition to verdicts and a line for each finding."""
 
     code: bool
@@ -66,12 +66,12 @@ class Layout:
 
 
 LAYOUTS = (
-    Layout(code=True, details=True),
-    Layout(code=False, details=True),
-    Layout(code=True, details=False),
-    Layout(code=False, details=False),
-    Layout(code=False, details=False, findings=5),
-    Layout(code=False, details=False, findings=0),
+    BriefLayout(code=True, details=True),
+    BriefLayout(code=False, details=True),
+    BriefLayout(code=True, details=False),
+    BriefLayout(code=False, details=False),
+    BriefLayout(code=False, details=False, findings=5),
+    BriefLayout(code=False, details=False, findings=0),
 )
 """The most complete first."""
 
@@ -85,7 +85,7 @@ class BriefText(LongText):
         width: int,
         report: Report,
         third_party: bool,
-        layout: Layout,
+        layout: BriefLayout,
         stored: str | None = None,
         *,
         of_a_result: bool = False,
@@ -155,7 +155,7 @@ class BriefText(LongText):
         """Return the reason in fewer words than in the long form."""
         return verdict_words(target) or verdict_sentence(target)
 
-    def step(self, lead: str, step: Step) -> None:
+    def step(self, lead: str, step: NextStep) -> None:
         """Write a step with no more than a few of its lines."""
         code = lines_of(step.code) if step.code else []
         super().step(lead, replace(step, code="\n".join(code[:SHOWN_CODE])))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.next_steps import Step, steps, steps_for_source
+from tcready.reports.shared.next_steps import NextStep, steps, steps_for_source
 from tcready.reports.shared.phrases import (
     duration,
     first_line,
@@ -93,7 +93,7 @@ from tcready.schema.short_ids import short_names
 from tcready.schema.static import Finding, RuleText
 
 if TYPE_CHECKING:
-    from tcready.reports.bench.bench_text import Line
+    from tcready.reports.bench.bench_text import TableLine
     from tcready.schema.run import Plan
 
 EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
@@ -497,7 +497,7 @@ class LongText:
         about = named_target(target, self.given.targets)
         self.laid_out(bench_text.lines(bench, about, self.width))
 
-    def laid_out(self, lines: Iterable[Line]) -> None:
+    def laid_out(self, lines: Iterable[TableLine]) -> None:
         """Write the lines of a bench."""
         for line in lines:
             if line.whole:
@@ -678,7 +678,7 @@ class LongText:
         """Write the reason of the verdict."""
         return verdict_sentence(target)
 
-    def step(self, lead: str, step: Step) -> None:
+    def step(self, lead: str, step: NextStep) -> None:
         self.wrapped(lead, step.words, lead_style="bold")
         self.code(step.code)
 

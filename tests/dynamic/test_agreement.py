@@ -14,13 +14,13 @@ torch = pytest.importorskip("torch")
 from tcready.dynamic.worker.core.calling import autocast  # noqa: E402
 from tcready.dynamic.worker.core.case import Case  # noqa: E402
 from tcready.dynamic.worker.core.context import Context  # noqa: E402
-from tcready.dynamic.worker.core.frames import Names  # noqa: E402
+from tcready.dynamic.worker.core.frames import FrameNames  # noqa: E402
 from tcready.dynamic.worker.core.journal import Journal  # noqa: E402
 from tcready.dynamic.worker.core.model_store import Lent, copied  # noqa: E402
 from tcready.dynamic.worker.core.request import Work  # noqa: E402
 from tcready.dynamic.worker.measure import agreement, precision  # noqa: E402
-from tcready.dynamic.worker.measure.agreement import Agreement, Calls, Prepare, judge  # noqa: E402
-from tcready.dynamic.worker.measure.call_outcome import Outcome, sharing  # noqa: E402
+from tcready.dynamic.worker.measure.agreement import Agreement, ComparedCalls, Prepare, judge  # noqa: E402
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, sharing  # noqa: E402
 from tcready.dynamic.worker.measure.outcome_structure import differs  # noqa: E402
 from tcready.dynamic.worker.measure.output_comparison import outcome_of  # noqa: E402
 from tcready.dynamic.worker.torch_internals.compile_calls import memory_of  # noqa: E402
@@ -55,7 +55,7 @@ def compare(
     model = Model(eager, compiled, dtype)
     work = Work("net.py::Net", RunOptions(**options), "/")
     context = Context(
-        work, Journal(work, None, None), Names("/", ()), build=lambda: Model(eager, compiled, dtype)
+        work, Journal(work, None, None), FrameNames("/", ()), build=lambda: Model(eager, compiled, dtype)
     )
     context.call_bytes = call_bytes
     build = None
@@ -65,7 +65,7 @@ def compare(
     torch.manual_seed(1)
     case = Case(None, (torch.randn(256, 64).to(getattr(torch, dtype)),), {})
 
-    def run(made: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(made: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         with torch.no_grad(), autocast(context):
             return outcome_of(made(*prepare(case).args, is_compiled))
 
@@ -73,7 +73,7 @@ def compare(
         return given
 
     outcomes = run(model, unchanged, False), run(model, unchanged, True)
-    return judge(context, *outcomes, Calls(run, build, (case,)))
+    return judge(context, *outcomes, ComparedCalls(run, build, (case,)))
 
 
 def refuse_wide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,13 +371,15 @@ def test_noise_of_large_elements_hides_no_mistake_in_small_ones() -> None:
 
 
 def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
-    def of(gradient: float) -> Outcome:
-        return Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ())
+    def of(gradient: float) -> CallOutcome:
+        return CallOutcome(
+            (("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ()
+        )
 
     assert differs(of(1e-3), of(2e-3))
     work = Work("net.py::Net", RunOptions(), "/")
-    context = Context(work, Journal(work, None, None), Names("/", ()), build=torch.nn.Identity)
-    calls = Calls(lambda model, prepare, is_compiled: of(2e-3 if is_compiled else 1e-3))
+    context = Context(work, Journal(work, None, None), FrameNames("/", ()), build=torch.nn.Identity)
+    calls = ComparedCalls(lambda model, prepare, is_compiled: of(2e-3 if is_compiled else 1e-3))
     found = judge(context, of(1e-3), of(2e-3), calls)
     assert found.text.startswith("gradient of a")
 
@@ -450,14 +452,14 @@ def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
 
 def test_equal_tensors_of_two_calls_are_kept_once() -> None:
     cache, other = torch.ones(4, 4), torch.tensor([1.0, float("nan")])
-    first = Outcome((("output 0", torch.ones(2)), ("argument cache", cache), ("argument n", 1)), ())
-    second = Outcome(
+    first = CallOutcome((("output 0", torch.ones(2)), ("argument cache", cache), ("argument n", 1)), ())
+    second = CallOutcome(
         (("output 0", torch.zeros(2)), ("argument cache", torch.ones(4, 4)), ("argument n", 2)), ()
     )
     found = dict(sharing(second, first).leaves)
     assert found["argument cache"] is cache
     assert torch.equal(found["output 0"], torch.zeros(2))
     assert found["argument n"] == 2
-    known = Outcome((("output 0", other), ("output 1", torch.ones(2).double())), ())
-    kept = Outcome((("output 0", other.clone()), ("output 1", torch.ones(2))), ())
+    known = CallOutcome((("output 0", other), ("output 1", torch.ones(2).double())), ())
+    kept = CallOutcome((("output 0", other.clone()), ("output 1", torch.ones(2))), ())
     assert sharing(kept, known).leaves[1][1].dtype == torch.float32

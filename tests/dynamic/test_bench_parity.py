@@ -13,10 +13,10 @@ from tcready.dynamic.worker.bench import variant_parity as parity
 from tcready.dynamic.worker.bench.variant_parity import losses_differ
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import Journal
 from tcready.dynamic.worker.core.request import Work
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.precision import case_in_float64, tolerance
 from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, ParityMeasured
@@ -157,7 +157,7 @@ def test_a_large_model_keeps_its_weights_for_further_seeds(monkeypatch: pytest.M
     context = Context(
         work,
         Journal(work, None, None),
-        Names("/", ()),
+        FrameNames("/", ()),
         build=lambda: torch.nn.Linear(4, 4),
         build_as=lambda mode, seed: torch.nn.Linear(4, seed),
     )
@@ -351,7 +351,7 @@ def test_what_may_differ_follows_the_coarsest_type_and_the_mode(
 ) -> None:
     """Without float64 to tell how far eager code is off, TF32 in convolutions on CUDA counts as a coarse type."""
     work = Work("net.py::Net", RunOptions(**options), "/")
-    context = Context(work, Journal(work, None, None), Names("/", ()))
-    seen = Outcome((("output 0", torch.zeros(2, dtype=output)),), ())
+    context = Context(work, Journal(work, None, None), FrameNames("/", ()))
+    seen = CallOutcome((("output 0", torch.zeros(2, dtype=output)),), ())
     model = torch.nn.Conv1d(1, 1, 1).to(parameters)
     assert tolerance(context, model, seen, exact=exact) == allowed

@@ -16,10 +16,10 @@ from tcready.dynamic.worker.bench.machine_load import busy_note
 from tcready.dynamic.worker.bench.measurement_loop import Lane
 from tcready.dynamic.worker.bench.state import as_built, copy_buffers, drift, put_back
 from tcready.dynamic.worker.bench.timed_inputs import DEPTH, Feed, seen
-from tcready.dynamic.worker.bench.variants import Running
+from tcready.dynamic.worker.bench.variants import RunningVariant
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import Journal
 from tcready.dynamic.worker.core.request import Work
 from tcready.dynamic.worker.measure.output_comparison import compare, flatten
@@ -279,9 +279,9 @@ def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work = Work("net.py::Net", RunOptions(), "/")
-    context = Context(work, Journal(work, None, None), Names("/", ()))
+    context = Context(work, Journal(work, None, None), FrameNames("/", ()))
     model = nn.Linear(4, 4)
-    running = Running(Arm("default", "x"), context, model, model, None, retained_bytes=1000)
+    running = RunningVariant(Arm("default", "x"), context, model, model, None, retained_bytes=1000)
     calls: list[torch.Tensor] = []
     lane = Lane(ArmMeasured("default"), running, lambda inputs: calls.append(next(inputs)[0][0]))
     lane.feed = Feed(Case(None, (torch.ones(1, 4),), {}), "never")
@@ -549,6 +549,6 @@ def test_every_recompilation_up_to_the_limit_is_counted_and_named(tmp_path: Path
      ((2.0, 2.0, 2.1), "2.00 times (1.81 to 2.21 in this process)")],
 )  # fmt: skip
 def test_the_first_answer_is_no_surer_than_its_rounds(ratios: tuple[float, ...], told: str) -> None:
-    eager = Lane(ArmMeasured(EAGER, None, blocks=ratios), arm=cast("Running", object()))
-    compiled = Lane(ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("Running", object()))
+    eager = Lane(ArmMeasured(EAGER, None, blocks=ratios), arm=cast("RunningVariant", object()))
+    compiled = Lane(ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("RunningVariant", object()))
     assert told in steady.first_answer([eager, compiled], 1)

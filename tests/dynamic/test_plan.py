@@ -17,7 +17,7 @@ from tcready.api import exit_code, render
 from tcready.dynamic.worker.bench import machine_load
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import Journal
 from tcready.dynamic.worker.core.request import Work
 from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
@@ -486,7 +486,7 @@ def in_turn(context: Context, codes: Sequence[str], tmp_path: Path) -> SteadyTim
 
 def context_of(build: Callable[[], Any], **options: Any) -> Context:
     work = Work("placements.py::Stacked", RunOptions(**options), "/")
-    context = Context(work, Journal(work, None, None), Names("/", ()), build=build)
+    context = Context(work, Journal(work, None, None), FrameNames("/", ()), build=build)
     context.cases = [Case("small", (torch.ones(2, 8),), {}), Case("large", (torch.ones(64, 8),), {}, 3.0)]
     return context
 

@@ -157,13 +157,13 @@ def test_views_and_writes() -> None:
 
 
 def test_what_dynamo_makes_of_names() -> None:
-    assert NEWEST.call_of("torch.abs") == tables.Call("in_graph", False, "")
+    assert NEWEST.call_of("torch.abs") == tables.CallEntry("in_graph", False, "")
     clock = NEWEST.call_of("time.time")
-    assert clock == tables.Call("skip", True, "GB9193")
-    assert NEWEST.call_of("math.sqrt") == tables.Call("fold", False, "")
+    assert clock == tables.CallEntry("skip", True, "GB9193")
+    assert NEWEST.call_of("math.sqrt") == tables.CallEntry("fold", False, "")
     assert NEWEST.call_of("torch.nothing") is None
-    assert NEWEST.context_of("torch.no_grad") == tables.Context("", "split", "GB0008")
-    assert NEWEST.context_of("torch.autocast") == tables.Context("", "split", "")
+    assert NEWEST.context_of("torch.no_grad") == tables.ContextEntry("", "split", "GB0008")
+    assert NEWEST.context_of("torch.autocast") == tables.ContextEntry("", "split", "")
     device = NEWEST.context_of("torch.device")
     assert device is not None
     assert device.gb_id
@@ -202,10 +202,10 @@ def test_what_constructors_of_modules_set() -> None:
     assert embedding.parameters["padding_idx"] == "None"
     assert embedding.untold == {"_weight"}, "what it takes was not found"
     known = {a.name: a for name in ("Embedding", "Conv1d", "MultiheadAttention") for a in attributes(name)}
-    assert known["padding_idx"] == tables.Attribute("padding_idx", passed="padding_idx")
-    assert known["transposed"] == tables.Attribute("transposed", value="False")
-    assert known["padding"] == tables.Attribute("padding", value="(0,)", unless=("padding",))
-    assert known["bias_k"] == tables.Attribute("bias_k", "", "None", ("add_bias_kv",), "Parameter")
+    assert known["padding_idx"] == tables.AttributeEntry("padding_idx", passed="padding_idx")
+    assert known["transposed"] == tables.AttributeEntry("transposed", value="False")
+    assert known["padding"] == tables.AttributeEntry("padding", value="(0,)", unless=("padding",))
+    assert known["bias_k"] == tables.AttributeEntry("bias_k", "", "None", ("add_bias_kv",), "Parameter")
     assert known["q_proj_weight"].unless == ("kdim", "vdim")
     assert "stride" not in {a.name for a in attributes("MaxPool2d")}, (
         "it is the size of the kernel by default"
@@ -215,7 +215,7 @@ def test_what_constructors_of_modules_set() -> None:
     assert NEWEST.constructor_of("torch.nn.Nothing") is None
 
 
-def attributes(module: str) -> tuple[tables.Attribute, ...]:
+def attributes(module: str) -> tuple[tables.AttributeEntry, ...]:
     constructor = NEWEST.constructor_of(f"torch.nn.{module}")
     return () if constructor is None else constructor.attributes
 

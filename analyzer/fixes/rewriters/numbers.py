@@ -13,7 +13,7 @@ from tcready.fixes.rewriters.statements import is_torch
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
-    from tcready.static.diagnostics.cst_view import Located, Piece
+    from tcready.static.diagnostics.cst_view import CstRegion, Located
 
 CONVERSIONS = {"int": "long", "float": "double", "bool": "bool"}
 """Python's conversion of a number, and the one of a tensor."""
@@ -125,7 +125,7 @@ def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If |
 
 
 def _reading(
-    piece: Piece, node: cst.BaseExpression
+    piece: CstRegion, node: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
     """Return the outermost read of one tensor around `node`, the tensor, and the conversion."""
     if not isinstance(node, cst.Call):
@@ -270,7 +270,7 @@ FAR = 2**16
 class Uses:
     """The uses of a number, if a tensor is to replace it."""
 
-    piece: Piece
+    piece: CstRegion
     torch: str
     handed: bool = False
     """It is passed to an unknown function."""
@@ -603,7 +603,7 @@ def keep_tensors(place: Located) -> Ways:
 ROWS = f"its items are rows that are taken apart, mostly into sizes, {SETTING} if they are integers"
 
 
-def loop_target(piece: Piece, node: cst.CSTNode) -> cst.BaseExpression | None:
+def loop_target(piece: CstRegion, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return a loop's name for the items of `node`, over which it iterates directly, or through `enumerate` or
     `zip`."""
     parent = piece.parents[node]

@@ -19,7 +19,7 @@ from tcready.static.diagnostics.cst_view import names_in, torch_in
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
-    from tcready.static.diagnostics.cst_view import Located, Piece
+    from tcready.static.diagnostics.cst_view import CstRegion, Located
 
 CONVERSIONS = frozenset("to float double half bfloat16 long int bool cpu cuda type contiguous".split())
 SCOPES = frozenset("no_grad enable_grad inference_mode autocast".split())
@@ -169,7 +169,7 @@ def _why_a_number(
     return None
 
 
-def _line_of(piece: Piece, statement: ast.stmt) -> cst.SimpleStatementLine | None:
+def _line_of(piece: CstRegion, statement: ast.stmt) -> cst.SimpleStatementLine | None:
     """Return a statement of the file as a libcst node, if it is alone on its line."""
     for node in piece.parents:
         if isinstance(node, cst.SimpleStatementLine) and piece.lines(node)[0] == statement.lineno:

@@ -19,7 +19,7 @@ Arm: TypeAlias = 'Literal["compiled", "eager", "either"] | None'
 
 
 @dataclass(frozen=True)
-class Test:
+class BranchTest:
     """An expression that decides a branch."""
 
     node: ast.expr
@@ -33,7 +33,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunBlock:
     """A statement, or an expression that is not always evaluated when its statement runs."""
 
     node: ast.stmt | ast.expr
@@ -43,33 +43,33 @@ class Run:
 
 
 @dataclass
-class Scope:
+class BlockScope:
     """Branch conditions and executed code of a function, or of a module and its classes."""
 
-    tests: list[Test]
+    tests: list[BranchTest]
     """Whole tests."""
-    parts: list[Test]
+    parts: list[BranchTest]
     """Operands of combined tests, and of `and` and `or` elsewhere, which are evaluated separately."""
-    statements: list[Run]
-    inner: list[Run]
+    statements: list[RunBlock]
+    inner: list[RunBlock]
     """Lambdas and comprehensions, the sides of conditional expressions, and the operands of `and` and `or` except
     the first."""
 
 
 @dataclass
 class _Differences:
-    tests: list[Test]
-    turned: list[Test]
-    conditions: list[Test]
-    gone: list[Run]
-    written: list[Run]
+    tests: list[BranchTest]
+    turned: list[BranchTest]
+    conditions: list[BranchTest]
+    gone: list[RunBlock]
+    written: list[RunBlock]
 
 
-def compared_of(one: Scope, two: Scope) -> _Differences:
+def compared_of(one: BlockScope, two: BlockScope) -> _Differences:
     found = _Differences([], [], [], [], [])
     available = Counter((_test_text(each), each.arm) for each in two.tests)
     as_they_were = {_written(each) for each in two.tests}
-    unmatched: list[Test] = []
+    unmatched: list[BranchTest] = []
     for each in one.tests:
         if _takes(available, _test_text(each), each.arm):
             if _written(each) not in as_they_were:
@@ -125,15 +125,15 @@ def _takes(available: Counter[tuple[str, Arm]], key: str, arm: Arm) -> bool:
     return False
 
 
-def _written(test: Test) -> str:
+def _written(test: BranchTest) -> str:
     return f"{test.arm} {ast.dump(test.node)}"
 
 
-def _run(each: Run) -> str:
+def _run(each: RunBlock) -> str:
     return f"{each.arm is not None} {each.text or ast.dump(each.node)}"
 
 
-def _test_text(test: Test) -> str:
+def _test_text(test: BranchTest) -> str:
     """Return equal text for tests that are true in the same cases: the order of operands without effects is ignored."""
     node = test.node
     if isinstance(node, ast.Compare) and (mirrored := mirror(node)) and _is_without_effect(node):
@@ -184,9 +184,9 @@ def _is_without_effect(node: ast.AST) -> bool:
 _WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal)
 
 
-def scope_of(node: ast.AST) -> Scope:
+def scope_of(node: ast.AST) -> BlockScope:
     """Return the scope of a function with its nested functions; of a module with its classes, without its functions."""
-    scope = Scope([], [], [], [])
+    scope = BlockScope([], [], [], [])
     body = getattr(node, "body", [])
     if isinstance(node, FUNCTIONS):
         for each in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
@@ -195,7 +195,7 @@ def scope_of(node: ast.AST) -> Scope:
     return scope
 
 
-def _block(body: Sequence[ast.stmt], arm: Arm, scope: Scope, in_function: bool) -> None:
+def _block(body: Sequence[ast.stmt], arm: Arm, scope: BlockScope, in_function: bool) -> None:
     for statement in body:
         _statement(statement, arm, scope, in_function)
         if isinstance(statement, ast.If) and not statement.orelse and _leaves(statement.body):
@@ -206,11 +206,11 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
     return isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
-def _statement(node: ast.stmt, arm: Arm, scope: Scope, in_function: bool) -> None:
+def _statement(node: ast.stmt, arm: Arm, scope: BlockScope, in_function: bool) -> None:
     """Add the content of a statement."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         if in_function:
-            scope.statements.append(Run(node, arm, header_of(node)))
+            scope.statements.append(RunBlock(node, arm, header_of(node)))
         if in_function or isinstance(node, ast.ClassDef):
             _block(node.body, arm, scope, in_function)
         if in_function or isinstance(node, ast.ClassDef):
@@ -228,11 +228,11 @@ def _statement(node: ast.stmt, arm: Arm, scope: Scope, in_function: bool) -> Non
         _test(node.test, arm, scope)
         inside, otherwise = _arms(node.test, arm)
     if not hasattr(node, "body") and not isinstance(node, ast.Match):
-        scope.statements.append(Run(node, arm))
+        scope.statements.append(RunBlock(node, arm))
     elif text := header_of(node):
         # the header says nothing about a loop over nothing
         shows = node.body[0] if isinstance(node, (ast.For, ast.AsyncFor)) else node
-        scope.statements.append(Run(shows, arm, text))
+        scope.statements.append(RunBlock(shows, arm, text))
     for name, value in ast.iter_fields(node):
         if name == "test":
             continue
@@ -242,7 +242,7 @@ def _statement(node: ast.stmt, arm: Arm, scope: Scope, in_function: bool) -> Non
             if isinstance(each, (ast.ExceptHandler, ast.match_case)):
                 if isinstance(each, ast.match_case) and each.guard is not None:
                     _test(each.guard, arm, scope)
-                scope.statements.append(Run(each.body[0], inside, header_of(each)))
+                scope.statements.append(RunBlock(each.body[0], inside, header_of(each)))
                 _block(each.body, inside, scope, in_function)
             elif isinstance(each, ast.AST):
                 _look_into(each, inside if name == "msg" else arm, scope)
@@ -250,13 +250,13 @@ def _statement(node: ast.stmt, arm: Arm, scope: Scope, in_function: bool) -> Non
             _block(value, otherwise if name == "orelse" else inside, scope, in_function)
 
 
-def _look_into(node: ast.AST, arm: Arm, scope: Scope) -> None:
+def _look_into(node: ast.AST, arm: Arm, scope: BlockScope) -> None:
     """Add the conditions in an expression, and what it evaluates later or never."""
     if isinstance(node, ast.IfExp):
         _test(node.test, arm, scope)
         inside, otherwise = _arms(node.test, arm)
         for side, where in ((node.body, inside), (node.orelse, otherwise)):
-            scope.inner.append(Run(side, where))
+            scope.inner.append(RunBlock(side, where))
             _look_into(side, where, scope)
         return
     if isinstance(node, ast.BoolOp):
@@ -271,14 +271,14 @@ def _look_into(node: ast.AST, arm: Arm, scope: Scope) -> None:
         _look_into(node.iter, arm, scope)
         return
     elif isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-        scope.inner.append(Run(node, arm))
+        scope.inner.append(RunBlock(node, arm))
     for child in ast.iter_child_nodes(node):
         _look_into(child, arm, scope)
 
 
-def _test(node: ast.expr, arm: Arm, scope: Scope) -> None:
+def _test(node: ast.expr, arm: Arm, scope: BlockScope) -> None:
     """Add a test, and its operands if it has several."""
-    scope.tests.append(Test(node, arm))
+    scope.tests.append(BranchTest(node, arm))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         whole: ast.expr = node
         while isinstance(whole, ast.UnaryOp) and isinstance(whole.op, ast.Not):
@@ -292,11 +292,11 @@ def _test(node: ast.expr, arm: Arm, scope: Scope) -> None:
         _look_into(node, arm, scope)
 
 
-def _joined(node: ast.BoolOp, arm: Arm, scope: Scope, *, is_test: bool) -> None:
+def _joined(node: ast.BoolOp, arm: Arm, scope: BlockScope, *, is_test: bool) -> None:
     """Add the operands of `and` and `or`. The last one is no condition if the value is used otherwise."""
     for number, value in enumerate(node.values):
         if number:
-            scope.inner.append(Run(value, arm))
+            scope.inner.append(RunBlock(value, arm))
         inner: ast.expr = value
         while isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
             inner = inner.operand
@@ -305,13 +305,13 @@ def _joined(node: ast.BoolOp, arm: Arm, scope: Scope, *, is_test: bool) -> None:
             _joined(inner, arm, scope, is_test=decides)
         else:
             if decides:
-                scope.parts.append(Test(value, arm))
+                scope.parts.append(BranchTest(value, arm))
             _look_into(value, arm, scope)
         following, otherwise = _arms(value, arm)
         arm = following if isinstance(node.op, ast.And) else otherwise
 
 
-def _links(node: ast.Compare, arm: Arm) -> list[Test]:
+def _links(node: ast.Compare, arm: Arm) -> list[BranchTest]:
     """Yield the first links of a chain of comparisons: `0 < x < 1` evaluates `0 < x` first."""
     found = []
     for number in range(1, len(node.ops)):
@@ -319,13 +319,13 @@ def _links(node: ast.Compare, arm: Arm) -> list[Test]:
         ast.copy_location(part, node)
         part.end_lineno = node.comparators[number - 1].end_lineno
         part.end_col_offset = node.comparators[number - 1].end_col_offset
-        found.append(Test(part, arm, node))
+        found.append(BranchTest(part, arm, node))
     return found
 
 
-def _operands_of(test: Test) -> list[Test]:
+def _operands_of(test: BranchTest) -> list[BranchTest]:
     """Yield the operands of a test that are evaluated separately."""
-    found = Scope([], [], [], [])
+    found = BlockScope([], [], [], [])
     _test(test.node, test.arm, found)
     return found.parts
 

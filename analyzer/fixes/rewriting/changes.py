@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from tcready.fixes.rewriting.branch_structure import (
     FUNCTIONS,
-    Run,
-    Scope,
-    Test,
+    BlockScope,
+    BranchTest,
+    RunBlock,
     compared_of,
     header_of,
     scope_of,
@@ -99,8 +99,8 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     numbers: list[float] = []
     more: list[float] = []
     strings: list[str] = []
-    nothing = Scope([], [], [], [])
-    pairs: list[tuple[Scope, Scope]] = []
+    nothing = BlockScope([], [], [], [])
+    pairs: list[tuple[BlockScope, BlockScope]] = []
     for name, function in earlier.items():
         other = later.get(name)
         if name in often and _dumped(name, defined[0]) != _dumped(name, defined[1]):
@@ -234,7 +234,7 @@ def _is_inside(node: ast.AST, other: ast.AST) -> bool:
     return isinstance(node, ast.expr) and any(each is node for each in ast.walk(other))
 
 
-def _is_import(each: Run) -> bool:
+def _is_import(each: RunBlock) -> bool:
     return isinstance(each.node, _IMPORTS)
 
 
@@ -504,7 +504,7 @@ def _functions(
             yield from _functions(node, around)
 
 
-def _test_span(path: str, source: Source, test: Test) -> Span:
+def _test_span(path: str, source: Source, test: BranchTest) -> Span:
     return _span(path, source, test.node)
 
 

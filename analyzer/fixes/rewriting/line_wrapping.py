@@ -45,7 +45,7 @@ def wrap(before: str, after: str, limit: int, step: str) -> str:
         if long.isdisjoint(range(first, last + 1)):
             continue
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
-        new = Layout(limit, step).statement(tokens, indent)
+        new = LineLayout(limit, step).statement(tokens, indent)
         edits.append(Edit("", first, 1, last, len(lines[last - 1]) + 1, line_end.join(new)))
     text = apply_edits(after, edits)
     return text if ast.dump(ast.parse(text)) == ast.dump(ast.parse(after)) else after
@@ -107,7 +107,7 @@ def _is_operand(token: Token) -> bool:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LineLayout:
     limit: int
     step: str
 

@@ -15,7 +15,7 @@ from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
 from tcready.schema.static import Finding
 from tcready.source.edits import apply_edits
-from tcready.static.diagnostics.cst_view import Concrete, Located, Piece, comments, first_line
+from tcready.static.diagnostics.cst_view import Concrete, CstRegion, Located, comments, first_line
 from tcready.static.diagnostics.rule import Change, Declined, FixCandidate, Rewrite, Rule
 from tcready.static.frontend.source import Source
 
@@ -128,7 +128,7 @@ def _around(source: Source, edits: Sequence[Edit]) -> tuple[str, list[Edit]]:
     return source.text[source.offset(first, 1) : ends], inside
 
 
-def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> Iterator[Edit]:
+def _of_expression(path: str, source: Source, piece: CstRegion, change: Change) -> Iterator[Edit]:
     """Return the edit of the expression alone, and of the comments in it, which go above its statement."""
     (old,), (new,) = change.old, change.new
     span = piece.positions[old]
@@ -172,7 +172,7 @@ def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.Ba
     return isinstance(parent, (cst.BaseExpression, cst.ComparisonTarget))
 
 
-def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> Edit:
+def _of_statements(path: str, source: Source, piece: CstRegion, change: Change) -> Edit:
     """Return the lines of the statements."""
     first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
     margin = _margin(source, first)

@@ -31,7 +31,7 @@ _MARKED = re.compile(r"`([^`]+)`|\\([!-/:-@\[-`{-~])|(&\w+;)|\*\*")
 
 
 @dataclass(frozen=True)
-class Line:
+class HoverLine:
     """A text above a line of the source."""
 
     line: int
@@ -97,7 +97,7 @@ def _out_of_date(path: str, last: LastRun, texts: Mapping[str, str]) -> Iterator
 
 def above(
     targets: Sequence[StaticTarget], path: str, last: LastRun | None, texts: Mapping[str, str]
-) -> Iterator[Line]:
+) -> Iterator[HoverLine]:
     """Return a line above each `forward` in a file: the last verdict and how much ran in graphs, or what the source
     predicts.
 
@@ -119,7 +119,7 @@ def above(
         given = _of_part(modules[0], last, texts) if last is not None else []
         whole.setdefault(line, given or [_predicted(modules)])
     for line in sorted(whole):
-        yield from (Line(line, f"tcready: {text}") for text in dict.fromkeys(whole[line]))
+        yield from (HoverLine(line, f"tcready: {text}") for text in dict.fromkeys(whole[line]))
 
 
 def _of_runs(target: StaticTarget, root: StaticModule, last: LastRun, texts: Mapping[str, str]) -> list[str]:

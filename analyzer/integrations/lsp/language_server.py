@@ -25,7 +25,14 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, urlparse
 from tcready.config import pyproject
 from tcready.integrations.lsp import hover_text, protocol_values
-from tcready.integrations.lsp.open_files import CellText, Document, Read, Reader, SettingsAt, notebook
+from tcready.integrations.lsp.open_files import (
+    CellText,
+    Document,
+    OpenFilesReader,
+    Read,
+    SettingsAt,
+    notebook,
+)
 from tcready.integrations.lsp.protocol_values import Actions, Capable, Places
 from tcready.pipeline import registry
 from tcready.portable.target import NOTEBOOK
@@ -80,7 +87,7 @@ def serve(settings_at: SettingsAt) -> None:
 class _Project:
     """The open documents of a project, and the results for them."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: OpenFilesReader) -> None:
         self.reader = reader
         self.documents: dict[str, Document] = {}
         """By URI; the last edited one is last."""
@@ -183,7 +190,7 @@ class Editing:
     def _opened(self, document: Document) -> None:
         root = self._root_of(document.path)
         if root not in self._projects:
-            self._projects[root] = _Project(Reader(root, self._settings_at, self._rules))
+            self._projects[root] = _Project(OpenFilesReader(root, self._settings_at, self._rules))
         self._where[document.uri] = root
         self._projects[root].documents[document.uri] = document
         self._ask(self._projects[root])

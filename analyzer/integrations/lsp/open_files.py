@@ -123,7 +123,7 @@ class _ProjectSettings:
     problems: tuple[str, ...]
 
 
-class Reader:
+class OpenFilesReader:
     """Reads a project repeatedly and reuses what did not change. Not thread-safe."""
 
     def __init__(self, root: Path, settings_at: SettingsAt, rules: RuleSet) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 from tcready.fixes.rewriting.suggestions import Proposal, for_finding
-from tcready.integrations.lsp.hover_text import Line
+from tcready.integrations.lsp.hover_text import HoverLine
 from tcready.integrations.lsp.open_files import CellText, Document, Read
 from tcready.schema.edit import Edit
 from tcready.schema.enums import Level, lines_of
@@ -194,7 +194,7 @@ def _pair(position: types.Position) -> tuple[int, int]:
     return position.line, position.character
 
 
-def lenses(lines: Iterable[Line], places: Places) -> list[types.CodeLens]:
+def lenses(lines: Iterable[HoverLine], places: Places) -> list[types.CodeLens]:
     """Return code lenses. They are text only, without a command."""
     return [
         types.CodeLens(range=places.whole(each.line), command=types.Command(title=each.text, command=""))

@@ -26,7 +26,7 @@ _FOR_NOTES = 600
 
 
 @dataclass(frozen=True)
-class Piece:
+class AnswerPiece:
     """One part of an answer, as text and as data."""
 
     text: str
@@ -43,7 +43,7 @@ class Section:
     """The key of its data; empty for text alone."""
     noun: str
     """The noun for one piece: `finding`."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[AnswerPiece, ...]
     single: bool = False
     """The section is one thing, such as a patch, and its data is not a list."""
     skipped: int | None = None
@@ -53,7 +53,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ToolAnswer:
     """The answer of a tool: lines and fields that are always included, and sections that are included as far as they
     fit."""
 
@@ -71,7 +71,7 @@ class Fitted:
     data: dict[str, Any] | None
 
 
-def fit_answer(answer: Answer, room: int) -> Fitted:
+def fit_answer(answer: ToolAnswer, room: int) -> Fitted:
     """Return the answer within `room` characters (of JSON), with notes on what was left out and how to get it.
 
     Sections are filled in their order. A section ends at its first piece that does not fit, and later sections get the
@@ -135,7 +135,7 @@ def _pieces_that_fit(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]
         yield count
 
 
-def _first_line(piece: Piece) -> str:
+def _first_line(piece: AnswerPiece) -> str:
     line = piece.text.strip().partition("\n")[0].rstrip()
     return line if len(line) <= _HEAD else f"{line[:_HEAD]} ..."
 
@@ -148,7 +148,7 @@ def _note(section: Section, count: int) -> str:
     return f"{len(section.pieces) - count} of {number(len(section.pieces), section.noun)}{paging}"
 
 
-def _cost(piece: Piece, has_data: bool) -> int:
+def _cost(piece: AnswerPiece, has_data: bool) -> int:
     return _size(piece.text) + (_size(piece.data) + 2 if has_data else 0)
 
 
@@ -157,8 +157,8 @@ def _size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False)) if value not in (None, "") else 0
 
 
-def _clean(piece: Piece, exact: bool) -> Piece:
-    return Piece(_printable(piece.text, exact), _printable_values(piece.data, exact))
+def _clean(piece: AnswerPiece, exact: bool) -> AnswerPiece:
+    return AnswerPiece(_printable(piece.text, exact), _printable_values(piece.data, exact))
 
 
 def _printable_values(value: Any, exact: bool) -> Any:

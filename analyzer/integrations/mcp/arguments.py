@@ -56,7 +56,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Arguments):
+class RunArguments(Arguments):
     """Arguments on how to run a model."""
 
     inputs: Inputs = None
@@ -110,7 +110,7 @@ class RuleArguments(Arguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanArguments(Running):
+class PlanArguments(RunArguments):
     target: OneTarget
     budget: Annotated[
         float | None,
@@ -123,7 +123,7 @@ class PlanArguments(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixArguments(Running):
+class FixArguments(RunArguments):
     target: Target
     prove: Annotated[
         bool,
@@ -143,7 +143,7 @@ class FixArguments(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveArguments(Running):
+class ProveArguments(RunArguments):
     patch: Annotated[
         str,
         Field(
@@ -161,7 +161,7 @@ class ProveArguments(Running):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchArguments(Running):
+class BenchArguments(RunArguments):
     target: OneTarget
     budget: Annotated[
         float,

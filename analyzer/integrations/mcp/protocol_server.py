@@ -27,11 +27,11 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from mcp.types import Tool as DescribedTool
+from mcp.types import McpTool as DescribedTool
 from tcready import api
 from tcready.integrations.mcp.answer import fit_answer
 from tcready.integrations.mcp.arguments import Arguments, parse_arguments, schema_of
-from tcready.integrations.mcp.tools import Place, Tool, available_tools
+from tcready.integrations.mcp.tools import ListedPlace, McpTool, available_tools
 from tcready.schema.enums import TcreadyError, visible
 from tcready.schema.progress import Progress
 
@@ -52,14 +52,14 @@ STACK = 64 * 2**20
 """Bytes of a thread's stack: reading is recursive, and on some systems threads get only half a megabyte."""
 
 
-def serve(place: Place) -> None:
+def serve(place: ListedPlace) -> None:
     """Answer until stdin ends. Meanwhile, anything else that this process prints to stdout goes to stderr."""
     gc.enable()  # the command line runs without, since it soon ends; this process stays
     threading.stack_size(STACK)
     anyio.run(_serve, place)
 
 
-async def _serve(place: Place) -> None:
+async def _serve(place: ListedPlace) -> None:
     tools = {tool.name: tool for tool in available_tools(place)}
     one_at_a_time = anyio.CapacityLimiter(1)
     ending = threading.Event()
@@ -107,7 +107,7 @@ async def _end_on_signals(ending: threading.Event, one_at_a_time: anyio.Capacity
             os._exit(128 + number)
 
 
-def _described(tool: Tool, place: Place) -> DescribedTool:
+def _described(tool: McpTool, place: ListedPlace) -> DescribedTool:
     return DescribedTool(
         name=tool.name,
         title=tool.title,
@@ -122,7 +122,7 @@ def _described(tool: Tool, place: Place) -> DescribedTool:
     )
 
 
-def _answer(tool: Tool, arguments: Arguments, place: Place, telling: _Telling) -> CallToolResult:
+def _answer(tool: McpTool, arguments: Arguments, place: ListedPlace, telling: _Telling) -> CallToolResult:
     """Answer a call in a separate thread."""
     try:
         answer = tool.answer(arguments, place, telling.progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tcready.integrations.mcp.answer import Answer, Piece, Section
+from tcready.integrations.mcp.answer import AnswerPiece, Section, ToolAnswer
 from tcready.reports.bench.bench_view import IN_SHORT, answer, case_title, facts, table
 from tcready.reports.machine.fix_output import CALL, SET, settings_code
 from tcready.reports.shared.next_steps import steps, steps_for_source, verdict_words
@@ -39,7 +39,7 @@ MANY_TARGETS = 4
 """With more targets than this, the verdicts of targets that were not run are left out: they say nothing else."""
 
 
-def render_check(report: Report, *, third_party: bool, skip: int) -> Answer:
+def render_check(report: Report, *, third_party: bool, skip: int) -> ToolAnswer:
     """Return verdicts, next steps, and the findings from number `skip` on, notes last.
 
     Findings in installed packages are only counted unless `third_party`.
@@ -67,7 +67,7 @@ def render_check(report: Report, *, third_party: bool, skip: int) -> Answer:
         "in_installed_packages": len(others),
         "skipped_findings": skip,
     }
-    return Answer(
+    return ToolAnswer(
         f"{'; '.join(head)}.{after}",
         data,
         (
@@ -80,16 +80,18 @@ def render_check(report: Report, *, third_party: bool, skip: int) -> Answer:
     )
 
 
-def _verdicts(report: Report) -> Iterator[Piece]:
+def _verdicts(report: Report) -> Iterator[AnswerPiece]:
     unread = [target for target in report.targets if not target.was_run]
     for target in report.targets:
         if target.was_run or len(unread) <= MANY_TARGETS:
             yield _verdict(target, report)
     if len(unread) > MANY_TARGETS:
-        yield Piece(f"VERDICT unknown for {len(unread)} targets: nothing was run", {"not_run": len(unread)})
+        yield AnswerPiece(
+            f"VERDICT unknown for {len(unread)} targets: nothing was run", {"not_run": len(unread)}
+        )
 
 
-def _verdict(target: TargetReport, report: Report) -> Piece:
+def _verdict(target: TargetReport, report: Report) -> AnswerPiece:
     words = verdict_words(target) or verdict_sentence(target)
     named = named_target(target, report.targets)
     cover = target.coverage
@@ -103,10 +105,10 @@ def _verdict(target: TargetReport, report: Report) -> Piece:
     if cover is not None:
         data |= {"share_of_operations": cover.share, "share_of_time": cover.time_share}
         data |= {"breaks": sorted({name for site in target.break_sites for name in site.gb_ids})}
-    return Piece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
+    return AnswerPiece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
 
 
-def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
+def _steps(report: Report, names: Mapping[str, str]) -> Iterator[AnswerPiece]:
     """Return the next steps for a single target, or for the targets that were run if they are few."""
     ran = [target for target in report.targets if target.was_run]
     reported = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
@@ -115,18 +117,20 @@ def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
         found.append(step)
     for step in found:
         code = f"\n{_indented(step.code)}" if step.code else ""
-        yield Piece(f"DO {step.words}{code}", {"do": step.words} | ({"code": step.code} if step.code else {}))
+        yield AnswerPiece(
+            f"DO {step.words}{code}", {"do": step.words} | ({"code": step.code} if step.code else {})
+        )
 
 
 def _unread(report: Report) -> list[str]:
     return [f"{item.path}: {item.reason}" for item in report.skipped]
 
 
-def _strings(what: str, texts: Sequence[str]) -> Iterator[Piece]:
-    return (Piece(f"{what}: {text}", text) for text in texts)
+def _strings(what: str, texts: Sequence[str]) -> Iterator[AnswerPiece]:
+    return (AnswerPiece(f"{what}: {text}", text) for text in texts)
 
 
-def _finding(finding: Finding, names: Mapping[str, str]) -> Piece:
+def _finding(finding: Finding, names: Mapping[str, str]) -> AnswerPiece:
     place = f"{finding.path}:{finding.line}:{finding.column}"
     what = f"{code_of(finding)} {finding.level} {finding.message}"
     data: dict[str, Any] = {
@@ -141,7 +145,7 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> Piece:
         "has_change": bool(finding.fix and finding.fix.diff),
     }
     words = f"({finding.status.replace('_', ' ')}) {names[finding.fingerprint]}"
-    return Piece(f"{place}: {what} {words}", _without_nothing(data))
+    return AnswerPiece(f"{place}: {what} {words}", _without_nothing(data))
 
 
 def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,16 +166,16 @@ def describe_run(report: Report, when: str | None) -> str:
     return f"of the stored run of {', '.join(ran[:MANY_TARGETS])}{more}" + (f", made {when}" if when else "")
 
 
-def render_text(text: str) -> Answer:
+def render_text(text: str) -> ToolAnswer:
     """Return a page, or everything about one finding: text only."""
     first, *rest = text.rstrip("\n").split("\n")
-    return Answer(first, None, (Section("", "line", tuple(map(Piece, rest))),))
+    return ToolAnswer(first, None, (Section("", "line", tuple(map(AnswerPiece, rest))),))
 
 
 # Which parts to compile
 
 
-def render_plan(report: Report) -> Answer:
+def render_plan(report: Report) -> ToolAnswer:
     """Return what the plan of the only target recommends, with the code, and what else was tried.
 
     Raises TcreadyError, with the reason, if there is no plan.
@@ -191,7 +195,7 @@ def render_plan(report: Report) -> Answer:
         "planned_share_of_time": plan.time_share,
         "chosen_by": plan.chosen_by,
     }
-    return Answer(
+    return ToolAnswer(
         "\n".join(filter(None, (verdict.text, head, by, keys))),
         data,
         (
@@ -206,7 +210,7 @@ def render_plan(report: Report) -> Answer:
 
 
 def _code(name: str, noun: str, code: str) -> Section:
-    pieces = (Piece(f"{noun}:\n{_indented(code)}", code),) if code else ()
+    pieces = (AnswerPiece(f"{noun}:\n{_indented(code)}", code),) if code else ()
     return Section(name, noun, pieces, single=True)
 
 
@@ -214,12 +218,12 @@ def _indented(code: str) -> str:
     return "\n".join(f"    {line}".rstrip() for line in code.rstrip("\n").split("\n"))
 
 
-def _placements(plan: Plan) -> Iterator[Piece]:
+def _placements(plan: Plan) -> Iterator[AnswerPiece]:
     for row, placement in zip(placement_rows(plan), plan.alternatives, strict=True):
         cells = ", ".join(f"{what}: {cell}" for what, cell in zip(PLACEMENT_COLUMNS, row.cells, strict=True))
         lead = "* " if row.recommended else "- "
         note = f" ({shorten(row.note)})" if row.note else ""
-        yield Piece(
+        yield AnswerPiece(
             f"{lead}{row.name}: {cells}{note}",
             {
                 "name": placement.name,
@@ -236,10 +240,10 @@ def _placements(plan: Plan) -> Iterator[Piece]:
         )
 
 
-def _regions(target: TargetReport) -> Iterator[Piece]:
+def _regions(target: TargetReport) -> Iterator[AnswerPiece]:
     for region in target.regions:
         if region.kind != "lines" and region.name:
-            yield Piece(_region_line(region, target), _region_data(region))
+            yield AnswerPiece(_region_line(region, target), _region_data(region))
 
 
 def _region_line(region: Region, target: TargetReport) -> str:
@@ -290,7 +294,7 @@ def _why_unknown(target: TargetReport) -> str:
 # Changes
 
 
-def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
+def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> ToolAnswer:
     """Return the changes as one patch, a description of each, and what is left. `ids`: fingerprints by path, line
     and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
@@ -310,9 +314,9 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
         head += f". {CALL}"
         data["called_before"] = True
     patch = result.patch.rstrip("\n")
-    whole = (Piece(f"{patch}\n", f"{patch}\n"),) if patch else ()
-    failure = (Piece(result.failure, result.failure),) if result.failure else ()
-    return Answer(
+    whole = (AnswerPiece(f"{patch}\n", f"{patch}\n"),) if patch else ()
+    failure = (AnswerPiece(result.failure, result.failure),) if result.failure else ()
+    return ToolAnswer(
         f"{head}.",
         data,
         (
@@ -321,7 +325,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
             Section(
                 "settings",
                 "setting",
-                tuple(Piece(f"{SET}: {line}", line) for line in settings_code(result)),
+                tuple(AnswerPiece(f"{SET}: {line}", line) for line in settings_code(result)),
             ),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),
             Section("refused", "refused change", tuple(_change(each, ids) for each in result.refused)),
@@ -330,7 +334,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
     )
 
 
-def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -> Piece:
+def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -> AnswerPiece:
     place = f"{change.path}:{change.line} {change.rule or ' '.join(change.gb_ids)}"
     known = {
         "proved": f"proved: {proof_words(change.proof)}" if change.proof else "proved",
@@ -351,10 +355,12 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
         "unsafe_by_construction": change.unsafe is not None,
         "why": why,
     }
-    return Piece(f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data))
+    return AnswerPiece(
+        f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data)
+    )
 
 
-def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piece:
+def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> AnswerPiece:
     data = {
         "id": ids.get((item.path, item.line, item.rule)),
         "rule": item.rule,
@@ -364,10 +370,10 @@ def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piec
         "why": item.reason,
     }
     named = item.rule or " ".join(item.gb_ids)
-    return Piece(f"{item.path}:{item.line} {named}: no change: {item.reason}", _without_nothing(data))
+    return AnswerPiece(f"{item.path}:{item.line} {named}: no change: {item.reason}", _without_nothing(data))
 
 
-def render_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
+def render_proof(change: FixChange, text: str, *, holds: bool) -> ToolAnswer:
     """Return the result of verifying a patch; `text` is the same in words."""
     data: dict[str, Any] = {"holds": holds, "state": change.state}
     data |= {"reason": shorten(change.reason)} if change.reason else {}
@@ -387,19 +393,19 @@ def render_proof(change: FixChange, text: str, *, holds: bool) -> Answer:
         }
     sides = () if proof is None else proof.sides
     pieces = tuple(
-        Piece(
+        AnswerPiece(
             f"{side.path}:{side.line} `{side.text}`: true {side.true} times, false {side.false} times",
             {"path": side.path, "line": side.line, "test": side.text, "true": side.true, "false": side.false},
         )
         for side in sides
     )
-    return Answer(text.rstrip("\n"), data, (Section("branches_taken_away", "branch test", pieces),))
+    return ToolAnswer(text.rstrip("\n"), data, (Section("branches_taken_away", "branch test", pieces),))
 
 
 # Speed
 
 
-def render_bench(report: Report) -> Answer:
+def render_bench(report: Report) -> ToolAnswer:
     """Return whether compiling pays off, the measured arms, and the command that repeats the bench.
 
     Raises TcreadyError, with the reason, if nothing was measured.
@@ -415,7 +421,7 @@ def render_bench(report: Report) -> Answer:
         "recommended": bench.recommended,
     }
     beside = [*facts(bench), *(("not done", text) for text in bench.cut)]
-    return Answer(
+    return ToolAnswer(
         f"SPEED {target.target}: {answer(bench).upper()}: {shorten(bench.reason)}",
         data,
         (
@@ -423,19 +429,21 @@ def render_bench(report: Report) -> Answer:
             _code("rollback", "back to eager", bench.rollback),
             Section("arms", "arm", tuple(_arms(bench))),
             Section(
-                "beside", "fact", tuple(Piece(f"{what}: {text}", f"{what}: {text}") for what, text in beside)
+                "beside",
+                "fact",
+                tuple(AnswerPiece(f"{what}: {text}", f"{what}: {text}") for what, text in beside),
             ),
         ),
     )
 
 
-def _arms(bench: Bench) -> Iterator[Piece]:
+def _arms(bench: Bench) -> Iterator[AnswerPiece]:
     for case in bench.cases:
         by_name: dict[str, ArmBench] = {arm.arm: arm for arm in case.arms}
         shown = table(case, IN_SHORT)
         for row in shown.rows:
             cells = ", ".join(f"{what} {cell}" for what, cell in zip(shown.headings, row.cells, strict=True))
-            yield Piece(f"{case_title(case)}, {row.arm}: {cells}", _arm(case.case, by_name[row.arm]))
+            yield AnswerPiece(f"{case_title(case)}, {row.arm}: {cells}", _arm(case.case, by_name[row.arm]))
 
 
 def _arm(case: str, arm: ArmBench) -> dict[str, Any]:

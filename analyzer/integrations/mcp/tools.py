@@ -12,7 +12,7 @@ from typing import Any
 from tcready import api
 from tcready.config.resolution import Settings
 from tcready.integrations.mcp import rendering
-from tcready.integrations.mcp.answer import Answer, Piece, Section
+from tcready.integrations.mcp.answer import AnswerPiece, Section, ToolAnswer
 from tcready.integrations.mcp.arguments import (
     Arguments,
     BenchArguments,
@@ -21,7 +21,7 @@ from tcready.integrations.mcp.arguments import (
     PlanArguments,
     ProveArguments,
     RuleArguments,
-    Running,
+    RunArguments,
 )
 from tcready.portable.options import BenchOptions
 from tcready.portable.target import LIGHTNING as OF_THE_USER
@@ -36,7 +36,7 @@ FINGERPRINT = re.compile(r"[0-9a-f]+(-[0-9]+)?")
 
 
 @dataclass(frozen=True)
-class Place:
+class ListedPlace:
     """The options that the server was started with."""
 
     root: Path
@@ -48,25 +48,25 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Tool:
+class McpTool:
     """One tool, as clients see it."""
 
     name: str
     title: str
     description: str
     arguments: type[Arguments]
-    answer: Callable[[Any, Place, Progressing], Answer]
+    answer: Callable[[Any, ListedPlace, Progressing], ToolAnswer]
     """Called with the arguments, the place and a function for progress. Raises TcreadyError, in one line."""
     executes: bool
     """The tool needs to execute the user's code."""
 
 
-def available_tools(place: Place) -> tuple[Tool, ...]:
+def available_tools(place: ListedPlace) -> tuple[McpTool, ...]:
     """Return the tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
 
 
-def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
+def _check(arguments: Check, place: ListedPlace, progress: Progressing) -> ToolAnswer:
     _reject_outside(arguments.target, place.root)
     if arguments.run:
         _reject_execution(place, "run=true")
@@ -83,14 +83,14 @@ def _check(arguments: Check, place: Place, progress: Progressing) -> Answer:
     return rendering.render_check(report, third_party=arguments.third_party, skip=arguments.skip)
 
 
-def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Answer:
+def _rule(arguments: RuleArguments, place: ListedPlace, _progress: Progressing) -> ToolAnswer:
     if arguments.code is None:
         rules = api.load_rules()
         pieces = tuple(
-            Piece(f"{rule.code} {rule.level}: {rule.summary}", {"code": rule.code, "name": rule.name})
+            AnswerPiece(f"{rule.code} {rule.level}: {rule.summary}", {"code": rule.code, "name": rule.name})
             for rule in rules
         )
-        return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
+        return ToolAnswer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
     code = arguments.code.strip()
     if api.is_of_a_run(code):
         return rendering.render_text(api.page_of_break(code))
@@ -108,14 +108,14 @@ def _rule(arguments: RuleArguments, place: Place, _progress: Progressing) -> Ans
     return rendering.render_text(f"{head}\n{api.render_finding(report, finding, width=100)}")
 
 
-def _plan(arguments: PlanArguments, place: Place, progress: Progressing) -> Answer:
+def _plan(arguments: PlanArguments, place: ListedPlace, progress: Progressing) -> ToolAnswer:
     _reject_outside(arguments.target, place.root)
     return rendering.render_plan(
         _ran(arguments.target, place, progress, _how(arguments, place), plan=True, budget=arguments.budget)
     )
 
 
-def _fix(arguments: FixArguments, place: Place, progress: Progressing) -> Answer:
+def _fix(arguments: FixArguments, place: ListedPlace, progress: Progressing) -> ToolAnswer:
     _reject_outside(arguments.target, place.root)
     if arguments.prove:
         _reject_execution(place, "prove=true")
@@ -147,7 +147,7 @@ def _reject_bytes(result: FixResult) -> None:
         ) from None
 
 
-def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> Answer:
+def _prove(arguments: ProveArguments, place: ListedPlace, progress: Progressing) -> ToolAnswer:
     _reject_outside(arguments.target, place.root)
     patch = arguments.patch if arguments.patch.endswith("\n") else f"{arguments.patch}\n"
     for named in api.changed_by(patch):  # a link may lead out of the folder
@@ -166,7 +166,7 @@ def _prove(arguments: ProveArguments, place: Place, progress: Progressing) -> An
     return rendering.render_proof(change, api.render(change, "text"), holds=api.holds(change))
 
 
-def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> Answer:
+def _bench(arguments: BenchArguments, place: ListedPlace, progress: Progressing) -> ToolAnswer:
     _reject_outside(arguments.target, place.root)
     wanted = BenchOptions(quick=arguments.quick, bench_budget=arguments.budget)
     settings = place.settings()
@@ -178,7 +178,7 @@ def _bench(arguments: BenchArguments, place: Place, progress: Progressing) -> An
     return rendering.render_bench(report)
 
 
-def _ran(target: str, place: Place, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
+def _ran(target: str, place: ListedPlace, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
     """Run a target and return the report, in which `rule` finds it again."""
     settings = place.settings()
     report = api.check_targets(
@@ -194,7 +194,7 @@ def _keep(report: Report, settings: Settings) -> None:
         api.keep_last(report, settings.root)
 
 
-def _how(arguments: Running | Check, place: Place) -> dict[str, Any]:
+def _how(arguments: RunArguments | Check, place: ListedPlace) -> dict[str, Any]:
     """Return how to run the model, as far as the caller specifies it. pyproject.toml decides the rest."""
     if arguments.inputs is not None:
         _reject_outside(arguments.inputs, place.root)
@@ -207,7 +207,7 @@ def _announcing(progress: Progressing) -> Callable[[str], None]:
     return lambda text: progress(Progress("announced", text))
 
 
-def _reject_execution(place: Place, what: str) -> None:
+def _reject_execution(place: ListedPlace, what: str) -> None:
     if not place.executes:
         raise TcreadyError(f"{what}: this server executes nothing: it was started with --no-run")
 
@@ -237,7 +237,7 @@ _EXECUTES = (
 _READS = "Reads only source text and executes nothing, unless"
 
 TOOLS = (
-    Tool(
+    McpTool(
         "check",
         "Find what torch.compile cannot compile",
         "Find where a PyTorch model does not compile under torch.compile: graph breaks, recompilations and "
@@ -247,7 +247,7 @@ TOOLS = (
         _check,
         executes=False,
     ),
-    Tool(
+    McpTool(
         "rule",
         "Explain a rule, a type of break, or a finding",
         "Explain why something hurts torch.compile and what to write instead: the page of a rule "
@@ -257,7 +257,7 @@ TOOLS = (
         _rule,
         executes=False,
     ),
-    Tool(
+    McpTool(
         "plan",
         "Find out which parts to compile",
         "Find which parts of a model to compile: placements of torch.compile are executed and measured. The "
@@ -266,7 +266,7 @@ TOOLS = (
         _plan,
         executes=True,
     ),
-    Tool(
+    McpTool(
         "fix",
         "Propose changes as a patch",
         "Propose changes that let Dynamo compile the code, as one unified diff against the current files. "
@@ -276,7 +276,7 @@ TOOLS = (
         _fix,
         executes=False,
     ),
-    Tool(
+    McpTool(
         "prove",
         "Verify a patch",
         "Verify a patch of yours: a graph break is gone, none is new, and the same calls with the same seeds, "
@@ -286,7 +286,7 @@ TOOLS = (
         _prove,
         executes=True,
     ),
-    Tool(
+    McpTool(
         "bench",
         "Compare eager and compiled speed",
         "Measure whether compiling pays off: times of eager and compiled calls, measured in turn, with "

@@ -28,7 +28,7 @@ _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
-class Piece:
+class CstRegion:
     """A function, or a top-level statement, as libcst reads it: line 1 of `tree` is line `first` of the file, 1-based. A
     method is wrapped in an `if` here."""
 
@@ -124,7 +124,7 @@ class Located:
     """A node of the concrete tree, its piece, and the file around that."""
 
     source: Source
-    piece: Piece
+    piece: CstRegion
     node: cst.BaseExpression
     file: Concrete
 
@@ -145,7 +145,7 @@ class Located:
             found, body = around or found, around.body if around else []
         return found
 
-    def method(self, name: str) -> tuple[ast.FunctionDef, Piece] | None:
+    def method(self, name: str) -> tuple[ast.FunctionDef, CstRegion] | None:
         """Return the method of that name of the class around, if the class itself defines it, once."""
         body = self.class_around.body if self.class_around else ()
         found = [s for s in body if isinstance(s, ast.FunctionDef) and s.name == name]
@@ -163,7 +163,7 @@ class Concrete:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._pieces: dict[int, Piece | None] = {}
+        self._pieces: dict[int, CstRegion | None] = {}
         self._comments: dict[int, list[tuple[int, str]]] = {}
 
     def written(self, line: int, column: int, end_line: int, end_column: int) -> str:
@@ -216,7 +216,7 @@ class Concrete:
             self._comments[top] = list(comments(text, top))
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
-    def piece(self, line: int) -> Piece | None:
+    def piece(self, line: int) -> CstRegion | None:
         """Return the piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
@@ -231,7 +231,7 @@ class Concrete:
             self._pieces[first] = None if deep else self._parse(first, last, depth)
         return self._pieces[first]
 
-    def _parse(self, first: int, last: int, depth: int) -> Piece | None:
+    def _parse(self, first: int, last: int, depth: int) -> CstRegion | None:
         """Return the piece of those lines, `depth` classes deep."""
         import libcst as cst
         from libcst.metadata import MetadataWrapper, PositionProvider
@@ -248,7 +248,7 @@ class Concrete:
             )
         except (cst.ParserSyntaxError, RecursionError):
             return None
-        return Piece(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
+        return CstRegion(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
 
 
 def name_of_torch(tree: ast.Module) -> str | None:

@@ -21,7 +21,7 @@ from tcready.source.edits import patch
 from tcready.source.fingerprint import fingerprint, spelled
 from tcready.static.diagnostics.break_effect import Cause, cause_at, is_apart
 from tcready.static.diagnostics.call_graph import CallPath
-from tcready.static.diagnostics.dynamo_settings import Settings
+from tcready.static.diagnostics.dynamo_settings import DynamoSettings
 from tcready.static.diagnostics.rule import Claim, FixCandidate, Rule, Span
 from tcready.static.diagnostics.shadowed_breaks import Site
 from tcready.static.domain.facts import (
@@ -121,7 +121,7 @@ class Diagnoses:
     """The claims of rules on each single fact. A fact that is found again after an edit, as the same object, keeps its
     result: what a rule can query of it has not changed."""
 
-    settings: Settings = dataclasses.field(default_factory=Settings)
+    settings: DynamoSettings = dataclasses.field(default_factory=DynamoSettings)
     of: dict[int, tuple[Fact, list[tuple[Rule, Claim, Confidence]]]] = dataclasses.field(default_factory=dict)
     """By the `id` of the fact."""
 
@@ -158,7 +158,7 @@ def claims(
             origins[path] = "own" if interpreter.program.is_own(Path(path)) else "third_party"
         if origins[path] == wanted and type(fact) in listening:
             facts.append(fact)
-    settings = interpretation.settings if facts else Settings()
+    settings = interpretation.settings if facts else DynamoSettings()
     tables = interpreter.operations.tables
     known_of = before.of if before is not None and before.settings == settings else {}
     found = Claims(judgements=Diagnoses(settings))
@@ -676,7 +676,7 @@ class _Reach:
 
 
 def _claims_of_fact(
-    rules: Iterable[Rule], fact: Fact, settings: Settings, tables: Tables
+    rules: Iterable[Rule], fact: Fact, settings: DynamoSettings, tables: Tables
 ) -> Iterator[tuple[Rule, Claim]]:
     """Yield the claims of each rule about a fact that hold under the version of torch and the files' settings of
     Dynamo."""

@@ -39,7 +39,7 @@ DEEP = 4
 
 
 @dataclass(frozen=True)
-class Settings:
+class DynamoSettings:
     """`flags`: names of `torch._dynamo.config` that are true; `unsure`: those of unknown value; `left_out`: functions
     configured to be dropped or called after the graph."""
 
@@ -48,7 +48,7 @@ class Settings:
     left_out: tuple[Value, ...] = ()
 
 
-def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> Settings:
+def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> DynamoSettings:
     """Return the settings of the modules that have been read, then of the models' constructors, with the defaults of this
     torch."""
     reader = _Reader(interpreter)
@@ -60,7 +60,7 @@ def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> S
         for root in models:
             if root is not None:
                 reader.construct(root, sure=len(models) == 1, known=set())
-    return Settings(
+    return DynamoSettings(
         frozenset(name for name, on in reader.flags.items() if on),
         frozenset(reader.unsure),
         tuple(reader.left_out),

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from tcready.schema.enums import Confidence
 from tcready.schema.value_class import dataclass
 from tcready.static.domain.values import UNKNOWN, External, FloatType, Value, options
-from tcready.static.library.torch_tables import Context
+from tcready.static.library.torch_tables import ContextEntry
 from tcready.static.library.torch_versions import Version
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "function", "iterator", "checkpoint"]
@@ -235,7 +235,7 @@ class With:
     node: ast.expr
     value: Value
     name: str | None
-    context: Context | None = None
+    context: ContextEntry | None = None
     """How this torch handles it, as measured; None if nothing is known."""
     made_before: bool = False
     """It is an object with source that was made before the compiled call, in every alternative."""

@@ -71,7 +71,7 @@ class _ScopedRefinement(_Restoring):
         self._frame.env = with_walrus(self._env, self._node, self._frame)
 
 
-class Returned(NamedTuple):
+class ReturnedValue(NamedTuple):
     """The value of a `return`, and whether a usual call reaches it."""
 
     value: Value
@@ -90,7 +90,7 @@ class Frame:
     parent: Frame | None = None
     """The enclosing function's frame, for a nested function."""
     key: int = 0
-    returned: list[Returned] = field(default_factory=list)
+    returned: list[ReturnedValue] = field(default_factory=list)
     filled: tuple[str, ...] = ()
     """Parameters that are tables of the caller: the caller sees the items added to them."""
     ends: list[Env] = field(default_factory=list)

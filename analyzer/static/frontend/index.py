@@ -39,7 +39,7 @@ ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
 """Reads of a table: of everything, or of all bindings of a kind; imports of the package named after it."""
 
 
-class Table(dict[str, _V]):
+class SymbolTable(dict[str, _V]):
     """A table that records which names are read: a change to an unread name affects no result."""
 
     def __init__(self) -> None:
@@ -303,7 +303,7 @@ class ModuleInfo:
     def bound(self, *kinds: str) -> Mapping[str, list[Binding]]:
         """Return the bindings; only those of these kinds count as read. Without kinds, they make no difference to the
         interpretation."""
-        if not isinstance(self.bindings, Table):
+        if not isinstance(self.bindings, SymbolTable):
             return self.bindings
         self.bindings.requested.update(kinds)
         return self.bindings.untracked_items()
@@ -356,7 +356,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
     """Return the index of an edited file: that from `before` the edit, updated. Earlier definitions stay the same
     objects, and unchanged ones keep their trees."""
     if before is None:
-        module = ModuleInfo(name, source, source.path.stem == "__init__", Table())
+        module = ModuleInfo(name, source, source.path.stem == "__init__", SymbolTable())
         _bind(module, {})
         return module
     known: dict[ast.AST, FunctionInfo | ClassInfo] = {
@@ -367,7 +367,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
             known.update((each.node, each) for each in _defined_in(info))
     old = before.source
     came_of = tree_reuse.graft(
-        tree_reuse.Text(source.tree, source.lines), tree_reuse.Text(old.tree, old.lines)
+        tree_reuse.EditedText(source.tree, source.lines), tree_reuse.EditedText(old.tree, old.lines)
     )
     earlier = {node: known[was] for node, was in came_of.items() if was in known}
     for info in earlier.values():
@@ -662,8 +662,18 @@ def build_class(
     if isinstance(known, ClassInfo):
         info = known
         _become(info, node=node)
-    elif isinstance(module.bindings, Table):
-        info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table(), derives)
+    elif isinstance(module.bindings, SymbolTable):
+        info = ClassInfo(
+            node.name,
+            symbol,
+            module,
+            node,
+            SymbolTable(),
+            SymbolTable(),
+            SymbolTable(),
+            SymbolTable(),
+            derives,
+        )
     else:
         info = ClassInfo(node.name, symbol, module, node, derives=derives)
     _fill_class(info, node.body, earlier)

@@ -49,14 +49,14 @@ class NotebookError(Exception):
 
 
 @dataclass(frozen=True)
-class Program:
+class NotebookProgram:
     """The contents of a notebook's code cells, one after the other."""
 
     text: str
     cells: tuple[Cell, ...]
 
 
-def read(data: bytes) -> Program:
+def read(data: bytes) -> NotebookProgram:
     """Return the program of an .ipynb file that holds `data`.
 
     Raises NotebookError if nbformat is not installed, the file is no notebook or one of another language, or a cell
@@ -96,7 +96,7 @@ def read(data: bytes) -> Program:
             Cell(number, len(lines) + 1, tuple(there[at] if at < len(there) else 1 for at in range(len(own))))
         )
         lines += python
-    return Program("".join(f"{line}\n" for line in lines), tuple(cells))
+    return NotebookProgram("".join(f"{line}\n" for line in lines), tuple(cells))
 
 
 def _language(metadata: Any) -> str:

@@ -19,14 +19,14 @@ PLACED = "_placed"
 
 
 @dataclass(frozen=True)
-class Text:
+class EditedText:
     """A tree, and the lines that it was read of."""
 
     tree: ast.Module
     lines: Sequence[str]
 
 
-def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
+def graft(new: EditedText, old: EditedText) -> dict[ast.AST, ast.AST]:
     """Replace statements of `new` by the equal ones of `old`, which is not needed any more.
 
     Looks at statements at the top level, in classes, and in edited functions. Return, for each class and function of the

@@ -102,7 +102,7 @@ FACTORIES = ("from_", "build", "create", "make")
 """The prefixes of class methods that make an object."""
 
 
-class Calls(Component):
+class CallComponent(Component):
     """Evaluates calls: from a callee of any kind and its arguments to the result."""
 
     def call(self, function: Value, site: CallSite) -> Value:

@@ -37,7 +37,7 @@ from tcready.static.domain.values import (
 from tcready.static.frontend.index import FunctionInfo, ModuleInfo
 from tcready.static.interp.argument_roles import ArgumentRoles
 from tcready.static.interp.interfaces import HOOKS, HOOKS_BEFORE, CallSite, Case, Component, Context, Engine
-from tcready.static.interp.usage_inference import Uses, is_named
+from tcready.static.interp.usage_inference import UsageInference, is_named
 from tcready.static.library import semantics as K  # noqa: N812
 
 OF_ANYTHING = tuple(map(External, ("typing.Any", "typing_extensions.Any", "object")))
@@ -57,7 +57,7 @@ class Entries(Component):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._roles = ArgumentRoles(engine)
-        self._uses = Uses(engine)
+        self._uses = UsageInference(engine)
 
     def run_forward(self, root: Value, cases: tuple[Case, ...] = ()) -> int | None:
         """Interpret `forward` of a module object as the compiled entry; its context, None if it has none.

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from tcready.schema.enums import Confidence
 from tcready.static.domain.facts import Alone, undecided
-from tcready.static.domain.scope import Env, Frame, Returned, positional
+from tcready.static.domain.scope import Env, Frame, ReturnedValue, positional
 from tcready.static.domain.values import (
     NONE,
     TAINTED,
@@ -43,7 +43,7 @@ from tcready.static.frontend.index import ClassInfo, FunctionInfo, build_class
 from tcready.static.interp.interfaces import MAX_UNTRACED_DEPTH, CallSite, Component, Context, Engine
 from tcready.static.library import semantics as K  # noqa: N812
 from tcready.static.summaries import call_statistics
-from tcready.static.summaries.call_summaries import Step, Switch
+from tcready.static.summaries.call_summaries import SummaryStep, Switch
 
 MAX_CONTEXTS = 12
 """Situations in which one function is interpreted before its arguments are generalised."""
@@ -362,7 +362,7 @@ class Functions(Component):
             return function
         return dataclasses.replace(function, closure=closure)
 
-    def _found_again(self, step: Step, frame: Frame) -> Value:
+    def _found_again(self, step: SummaryStep, frame: Frame) -> Value:
         """Return the result of a call in an unchanged situation."""
         assert self.engine.replay is not None
         met = self.engine.replay.take(step)
@@ -415,7 +415,7 @@ class Functions(Component):
         if isinstance(node, ast.Lambda):
             return self.engine.eval(node.body, frame)
         if self.engine.block(node.body, frame):
-            frame.returned.append(Returned(NONE, frame.confidence != "low"))
+            frame.returned.append(ReturnedValue(NONE, frame.confidence != "low"))
             frame.end()
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
@@ -622,7 +622,7 @@ def _complete(value: Value, declared: Value) -> Value:
     return value
 
 
-def _join_returns(returned: list[Returned]) -> Value:
+def _join_returns(returned: list[ReturnedValue]) -> Value:
     """Return the joined result of several returns: preferably that of a usual call."""
     if not returned:
         return UNKNOWN

@@ -28,7 +28,7 @@ from tcready.static.domain.values import (
 )
 from tcready.static.frontend.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 from tcready.static.library.torch_operations import Operations
-from tcready.static.summaries.call_summaries import EntryState, Met, Step, Switch
+from tcready.static.summaries.call_summaries import EntryState, Met, SummaryStep, Switch
 
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
 """A function, whether the code before the compiled call is meant, the object that it is bound to, and the model."""
@@ -147,10 +147,10 @@ class Notes(Protocol):
     ) -> None:
         """Record that a context is about to be entered, the next one."""
 
-    def step(self) -> Step | None:
+    def step(self) -> SummaryStep | None:
         """Return the step that starts with the context entered last, if it can be replayed."""
 
-    def take(self, step: Step) -> Sequential[Met]:
+    def take(self, step: SummaryStep) -> Sequential[Met]:
         """Replay what was recorded then, except call results cached by functions; return the contexts it entered."""
 
     def enter(self) -> EntryState:

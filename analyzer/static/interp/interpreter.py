@@ -17,7 +17,7 @@ from tcready.static.frontend.index import FunctionInfo, Program
 from tcready.static.interp.annotations import Annotations
 from tcready.static.interp.assignment import Assignment
 from tcready.static.interp.attributes import Attributes
-from tcready.static.interp.calls import Calls
+from tcready.static.interp.calls import CallComponent
 from tcready.static.interp.class_bodies import Classes
 from tcready.static.interp.containers import Containers
 from tcready.static.interp.entries import Entries
@@ -26,17 +26,17 @@ from tcready.static.interp.expressions import Expressions
 from tcready.static.interp.functions import Functions
 from tcready.static.interp.interfaces import Context, Generic
 from tcready.static.interp.match_patterns import Matching
-from tcready.static.interp.names import Names
+from tcready.static.interp.names import NameComponent
 from tcready.static.interp.objects import Objects
 from tcready.static.interp.protocols import Protocols
 from tcready.static.interp.records import Records
 from tcready.static.interp.statements import Statements
 from tcready.static.interp.torch_function import Overrides
 from tcready.static.interp.truth import Questions
-from tcready.static.interp.unresolved_attributes import Unresolved
+from tcready.static.interp.unresolved_attributes import UnresolvedAttributes
 from tcready.static.library import torch_versions
-from tcready.static.library.recurrent_modules import Recurrent
-from tcready.static.library.sparse_tensors import Sparse
+from tcready.static.library.recurrent_modules import RecurrentModules
+from tcready.static.library.sparse_tensors import SparseTensors
 from tcready.static.library.torch_operations import Operations
 from tcready.static.library.torch_versions import Version
 from tcready.static.summaries.call_summaries import Switch
@@ -112,7 +112,7 @@ class Interpreter:
             log = self.replay.log
             self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
-        names = Names(self)
+        names = NameComponent(self)
         classes = Classes(self)
         annotations = Annotations(self)
         attributes = Attributes(self)
@@ -120,12 +120,12 @@ class Interpreter:
         matching = Matching(self)
         protocols = Protocols(self)
         records = Records(self)
-        recurrent = Recurrent(self)
-        sparse = Sparse(self)
+        recurrent = RecurrentModules(self)
+        sparse = SparseTensors(self)
         overrides = Overrides(self)
         self.call_override, self.is_overriding = overrides.call_override, overrides.is_overriding
         self.by_object = overrides.by_object
-        unresolved = Unresolved(self)
+        unresolved = UnresolvedAttributes(self)
         self.emit_unresolved, self.emit_truth_test = unresolved.emit_unresolved, unresolved.emit_truth_test
         members = Members(self)
         self.member_compared, self.emit_answer_read = members.member_compared, members.emit_answer_read
@@ -138,7 +138,7 @@ class Interpreter:
         containers = Containers(self)
         assignment = Assignment(self)
         statements = Statements(self)
-        calls = Calls(self)
+        calls = CallComponent(self)
         objects = Objects(self)
         functions = Functions(self)
         entries = Entries(self)

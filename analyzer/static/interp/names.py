@@ -42,7 +42,7 @@ IMPORT_DEPTH = 8
 """The call level at which code run at import starts, so that few calls are followed there."""
 
 
-class Names(Component):
+class NameComponent(Component):
     """Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
 
     def __init__(self, engine: Engine) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.domain.heap import BranchEffects
-from tcready.static.domain.scope import Env, Frame, Returned, join_envs, positional
+from tcready.static.domain.scope import Env, Frame, ReturnedValue, join_envs, positional
 from tcready.static.domain.values import (
     NONE,
     UNKNOWN,
@@ -40,7 +40,7 @@ from tcready.static.frontend.index import imports_of
 from tcready.static.interp.interfaces import ASSUMED_DEPTH, Component, Engine
 from tcready.static.interp.match_lowering import Fits, chain_of, subject_key, values_test
 from tcready.static.library import semantics as K  # noqa: N812
-from tcready.static.library.torch_tables import Context
+from tcready.static.library.torch_tables import ContextEntry
 
 MAX_ROUNDS = 8
 """The rounds of a loop, beside one for each name that it assigns: a limit if widening does not end it."""
@@ -85,7 +85,7 @@ class Statements(Component):
 
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.engine.eval(node.value, frame) if node.value else NONE
-        frame.returned.append(Returned(value, frame.confidence != "low"))
+        frame.returned.append(ReturnedValue(value, frame.confidence != "low"))
         frame.end()
         if frame.key:
             frame.left.append(frame.env)
@@ -534,7 +534,7 @@ class Statements(Component):
 
     do_asyncwith = do_with
 
-    def _context(self, name: str, value: Value) -> Context | None:
+    def _context(self, name: str, value: Value) -> ContextEntry | None:
         """Return how this torch handles a context manager."""
         managers = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
         escaping = any(self.engine.heap[made].escaping for made in managers)

@@ -17,7 +17,7 @@ from tcready.static.interp.interfaces import Component, Engine
 from tcready.static.library import semantics as K  # noqa: N812
 
 
-class Unresolved(Component):
+class UnresolvedAttributes(Component):
     """Attributes that Dynamo does not look up."""
 
     def __init__(self, engine: Engine) -> None:

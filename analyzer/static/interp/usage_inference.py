@@ -32,7 +32,7 @@ FOLLOWED = 3
 """The depth of modules through which a parameter is followed that is passed on."""
 
 
-class Uses:
+class UsageInference:
     """Infers parameters from their uses."""
 
     def __init__(self, engine: Engine) -> None:

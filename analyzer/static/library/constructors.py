@@ -25,7 +25,7 @@ from tcready.static.domain.values import (
 )
 from tcready.static.interp.interfaces import CallSite, Engine
 from tcready.static.library import semantics as K  # noqa: N812
-from tcready.static.library.torch_tables import Attribute, Constructor
+from tcready.static.library.torch_tables import AttributeEntry, Constructor
 
 MODULE = "torch.nn.Module"
 
@@ -129,7 +129,7 @@ def _given(constructor: Constructor, site: CallSite) -> dict[str, Value] | None:
     return None if constructor.untold & given.keys() else given
 
 
-def _value_of(attribute: Attribute, constructor: Constructor, given: Table[str, Value] | None) -> Value:
+def _value_of(attribute: AttributeEntry, constructor: Constructor, given: Table[str, Value] | None) -> Value:
     if attribute.passed and given is not None:
         return given.get(attribute.passed, _literal(constructor.parameters[attribute.passed]))
     usual, otherwise = _literal(attribute.value), _literal(attribute.otherwise)

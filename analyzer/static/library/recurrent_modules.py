@@ -40,7 +40,7 @@ OF_CHILDREN = frozenset({"children", "named_children"})
 OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
-class Recurrent(Component):
+class RecurrentModules(Component):
     """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:

@@ -23,7 +23,7 @@ OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
 """Words that mean it may be dense as well."""
 
 
-class Sparse(Component):
+class SparseTensors(Component):
     """Sparse tensors: Dynamo wraps none, and gives up the function that gets hold of one."""
 
     def __init__(self, engine: Engine) -> None:

@@ -37,7 +37,7 @@ from tcready.static.domain.values import (
     tensors_in,
 )
 from tcready.static.library import semantics as K  # noqa: N812
-from tcready.static.library.torch_tables import Argument, Context, Member, Result, Tables
+from tcready.static.library.torch_tables import Argument, ContextEntry, Member, ResultEntry, Tables
 from tcready.static.library.torch_versions import Version
 
 LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
@@ -120,7 +120,7 @@ PRIVATE_OF_TENSORS = frozenset(
 
 MAX_CACHED = 10_000
 """Questions of one kind that the tables keep the answers of, from one reading to the next."""
-_Query: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
+_Query: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[ResultEntry, ...]]"
 
 
 class Operations:
@@ -144,7 +144,7 @@ class Operations:
 
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
-    ) -> tuple[Result, ...]:
+    ) -> tuple[ResultEntry, ...]:
         """Return the possible results of a call according to the tables; none if nothing is known of it."""
         last = self._last
         if last is not None and last[1] is args and last[2] is keywords and last[0] == operation:
@@ -381,7 +381,7 @@ class Operations:
         """Return whether a tensor has such a method; there is no list of private ones."""
         return name.startswith("_") or self.is_of_tensors(name)
 
-    def context_of(self, name: str, *, made_before: bool = False) -> Context | None:
+    def context_of(self, name: str, *, made_before: bool = False) -> ContextEntry | None:
         """Return how Dynamo handles `with` over the result of a dotted name; `made_before`: made ahead of the compiled
         call."""
         known = self.tables.context_of(K.public_name(name))
@@ -446,7 +446,7 @@ class Operations:
     def _join_results(
         self,
         operation: str,
-        results: tuple[Result, ...],
+        results: tuple[ResultEntry, ...],
         args: tuple[Value, ...],
         keywords: Mapping[str, Value],
     ) -> Value | None:
@@ -523,7 +523,7 @@ def _argument(value: Value) -> Argument:
 
 
 def _value(
-    result: Result, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool
+    result: ResultEntry, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool
 ) -> Value | None:
     tensors = [tensor for value in (*args, *keywords.values()) for tensor in tensors_in(value)]
     members = [_member(result, member, tensors, keywords, sure) for member in result.members]
@@ -537,7 +537,7 @@ def _value(
 
 
 def _member(
-    result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value], sure: bool
+    result: ResultEntry, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value], sure: bool
 ) -> Value:
     if member.kind == "tensor":
         return Tensor(_dtype(result, member, tensors, keywords), sure)
@@ -554,7 +554,7 @@ def _member(
 
 
 def _dtype(
-    result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
+    result: ResultEntry, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
 ) -> DType | None:
     """Return the data type of a result; None if it is not known, or complex."""
     dtype = keywords.get("dtype")

@@ -57,7 +57,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallEntry:
     """How Dynamo handles a call.
 
     `rule` is the name of Dynamo's own rule: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its
@@ -98,7 +98,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResultEntry:
     """The result of one form of an operation."""
 
     container: str
@@ -129,7 +129,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContextEntry:
     """How Dynamo handles `with`: the break on entering (none if it is traced), and the effect of a break inside.
 
     `split`: the function is compiled up to the break and after it. `around`: it is compiled before the block and after
@@ -156,7 +156,7 @@ class Decorator:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class ModuleEntry:
     """How Dynamo handles a call of a torch.nn module: ids of breaks in evaluation and training, with torch's first sample
     and with any other; the structure of its result."""
 
@@ -178,7 +178,7 @@ class ModuleArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeEntry:
     """An attribute that the constructor of a module sets: `passed` names the parameter that it holds. Else it is `value`
     unless one of `unless` is given something else than its default; then it is `otherwise`, or not known (empty).
 
@@ -199,7 +199,7 @@ class Constructor:
 
     parameters: Mapping[str, str]
     untold: frozenset[str]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributeEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Form:
     positional: int
     """The number of parameters that may be given by position."""
     flags: tuple[str, ...]
-    result: Result
+    result: ResultEntry
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Tables:
     data: Mapping[str, Any]
     claims: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """The versions under which a claim holds, by rule and form; a claim that holds under all is not listed."""
-    results: dict[object, tuple[Result, ...]] = field(default_factory=dict, compare=False, repr=False)
+    results: dict[object, tuple[ResultEntry, ...]] = field(default_factory=dict, compare=False, repr=False)
     """The cache of `results_of`: reading a file again repeats the queries."""
     numbers: dict[object, tuple[int | str, ...]] = field(default_factory=dict, compare=False, repr=False)
     """The same of `read_as_numbers`."""
@@ -232,13 +232,13 @@ class Tables:
         versions = self.claims.get(rule, {}).get(form)
         return versions is None or "{}.{}".format(*self.version) in versions
 
-    def call_of(self, name: str) -> Call | None:
+    def call_of(self, name: str) -> CallEntry | None:
         """Return how Dynamo handles a call of a dotted name."""
         text = self._calls.get(name)
         if text is None:
             return None
         rule, outcome, gb_id = text.split("|")
-        return Call(rule, {"break": True, "traced": False}.get(outcome), gb_id)
+        return CallEntry(rule, {"break": True, "traced": False}.get(outcome), gb_id)
 
     def forms_of(self, operation: str) -> tuple[Form, ...]:
         """Return all forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
@@ -249,7 +249,7 @@ class Tables:
 
     def results_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
-    ) -> tuple[Result, ...]:
+    ) -> tuple[ResultEntry, ...]:
         """Return the possible results of a call: those of the forms that its arguments fit, the most likely first.
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
@@ -289,7 +289,7 @@ class Tables:
 
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
-    ) -> Result | None:
+    ) -> ResultEntry | None:
         """Return the one result that a call can have; None if there are several or none."""
         found = self.results_of(operation, positional, keywords)
         return found[0] if len(found) == 1 else None
@@ -311,7 +311,7 @@ class Tables:
         """Return whether it writes to its first tensor."""
         return any(form.result.inplace for form in self.forms_of(operation))
 
-    def context_of(self, name: str) -> Context | None:
+    def context_of(self, name: str) -> ContextEntry | None:
         """Return how Dynamo handles `with name(...)`."""
         text = self._contexts.get(name, "raises")
         if text.startswith("raises"):
@@ -319,7 +319,7 @@ class Tables:
         entering, inside, *before = text.split("|")
         fates: dict[str, Fate] = {"split": "split", "around": "around", "before": "before", "whole": "whole"}
         known = _gb(before[0]) if before and before[0] != "raises" else None
-        return Context(_gb(entering), fates.get(inside, "raises"), known)
+        return ContextEntry(_gb(entering), fates.get(inside, "raises"), known)
 
     def decorator_of(self, name: str) -> Decorator | None:
         """Return how Dynamo handles a function that `name` decorates."""
@@ -337,7 +337,7 @@ class Tables:
         found = (name.removeprefix(under) for name in known if name.startswith(under))
         return sorted(name for name in found if "." not in name)
 
-    def module_of(self, name: str) -> Module | None:
+    def module_of(self, name: str) -> ModuleEntry | None:
         """Return how Dynamo handles calls of a torch.nn module, by the name of its class."""
         text = self._modules.get(name)
         if text is None:
@@ -345,7 +345,7 @@ class Tables:
         evaluation, training, result = text.split("|")
         first = [_gb(part.split()[0]) for part in (evaluation, training)]
         others = {word for part in (evaluation, training) for word in part.split()[1:]}
-        return Module(first[0], first[1], tuple(sorted(others)), result)
+        return ModuleEntry(first[0], first[1], tuple(sorted(others)), result)
 
     def arguments_of(self, name: str) -> tuple[ModuleArgument, ...]:
         """Return the optional arguments with which a call of a torch.nn module breaks. None are known of a version
@@ -503,11 +503,11 @@ def _constructor(words: Sequence[str]) -> Constructor:
             parameters[name[1:]] = what
             untold |= {name[1:]} if word[0] == "!" else set()
         elif what[0] == "=":
-            attributes.append(Attribute(name, passed=what[1:]))
+            attributes.append(AttributeEntry(name, passed=what[1:]))
         else:
             value, _, names = what.partition(" unless ")
             names, _, otherwise = names.partition(" else ")
-            attributes.append(Attribute(name, "", value, tuple(names.split()), otherwise))
+            attributes.append(AttributeEntry(name, "", value, tuple(names.split()), otherwise))
     return Constructor(parameters, frozenset(untold), tuple(attributes))
 
 
@@ -543,7 +543,7 @@ def _form(text: str) -> Form:
     return Form(tuple(parameters), count, tuple(flags.split()), _result(right))
 
 
-def _result(text: str) -> Result:
+def _result(text: str) -> ResultEntry:
     words = re.findall(r"\w*\([^)]*\)|\S+", text)
     gb_id = words.pop() if re.fullmatch(r"GB\d+", words[-1]) else ""
     unless: tuple[str, ...] = ()
@@ -575,7 +575,7 @@ def _result(text: str) -> Result:
         )
         values += 1
     leading = re.search(r"\d", flags)
-    return Result(
+    return ResultEntry(
         container=container,
         members=tuple(members),
         varies=varies,
@@ -662,7 +662,9 @@ def _read_by(
     )
 
 
-def _select_result(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
+def _select_result(
+    form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+) -> ResultEntry:
     """Return the result of a form; an argument that specifies what otherwise depends on values makes it independent of
     them."""
     if not form.result.unless:

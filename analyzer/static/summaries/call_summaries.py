@@ -66,7 +66,7 @@ class EntryState:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SummaryStep:
     """A compiled call that can be found again: contexts from `first` on, before `end`."""
 
     first: int

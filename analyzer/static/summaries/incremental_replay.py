@@ -27,12 +27,12 @@ from tcready.static.frontend.index import (
     FunctionInfo,
     ModuleInfo,
     Outline,
-    Table,
+    SymbolTable,
     outline,
 )
 from tcready.static.frontend.source import Source
 from tcready.static.interp.interfaces import Context, Engine, Generic
-from tcready.static.summaries.call_summaries import EntryState, Marks, Met, Step
+from tcready.static.summaries.call_summaries import EntryState, Marks, Met, SummaryStep
 
 WORD = re.compile(r"\w+")
 Edge: TypeAlias = "tuple[int, int]"
@@ -45,7 +45,7 @@ class Log:
     """The contexts that one interpretation met and the facts it emitted, in order."""
 
     met: list[Met] = field(default_factory=list)
-    steps: dict[int, Step] = field(default_factory=dict)
+    steps: dict[int, SummaryStep] = field(default_factory=dict)
     """By the context that they begin with."""
     facts: list[Fact] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
@@ -269,7 +269,7 @@ class Replay:
         if not all(context <= fact.where.context < end for fact in log.facts[since.facts : until.facts]):
             return
         seen = {ident for ident in log.reads[since.reads : until.reads] if ident <= objects}
-        log.steps[context] = Step(
+        log.steps[context] = SummaryStep(
             context,
             end,
             objects,
@@ -298,7 +298,7 @@ class Replay:
 
     # what is found again
 
-    def step(self) -> Step | None:
+    def step(self) -> SummaryStep | None:
         """Return the step that begins with the context that was met last, if it can be taken."""
         before = self._before
         if not self._in_step or before is None:
@@ -331,7 +331,7 @@ class Replay:
             return None
         return step
 
-    def take(self, step: Step) -> Sequence[Met]:
+    def take(self, step: SummaryStep) -> Sequence[Met]:
         """Replay all that the step recorded, except call results cached by functions; return the contexts that it met."""
         assert self._before is not None
         engine, before, log = self._engine, self._before, self.log
@@ -437,14 +437,14 @@ def _numbers(marks: Marks) -> Iterable[int]:
     return (getattr(marks, name) for name in Marks.__slots__)
 
 
-def _shift_lines(step: Step, offset: tuple[int, ...]) -> Step:
+def _shift_lines(step: SummaryStep, offset: tuple[int, ...]) -> SummaryStep:
     if not any(offset):
         return step
     since, until = (
         Marks(*(a + b for a, b in zip(_numbers(marks), offset, strict=True)))
         for marks in (step.since, step.until)
     )
-    return Step(step.first, step.end, step.objects, since, until, step.seen, step.made)
+    return SummaryStep(step.first, step.end, step.objects, since, until, step.seen, step.made)
 
 
 def _was_requested(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, ...]) -> bool:
@@ -459,7 +459,7 @@ def _was_requested(module: ModuleInfo, key: tuple[str, str], texts: tuple[str, .
 
 
 def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bool:
-    if not isinstance(table, Table) or not table.requested.isdisjoint((name, ANY)):
+    if not isinstance(table, SymbolTable) or not table.requested.isdisjoint((name, ANY)):
         return True
     if CLASSES in table.requested and any(text.startswith("class ") for text in texts):
         return True

@@ -11,7 +11,7 @@ import torch
 from tcready.dynamic.worker.bench.items import TensorArgument, TensorKind, derive_items, for_a_step
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.inputs.loading import Method, takes_inputs
+from tcready.dynamic.worker.inputs.loading import MethodTarget, takes_inputs
 from tcready.dynamic.worker.plan.shape_axes import inputs_of, parameter_names
 from tcready.schema.bench import BenchRequest, Items
 
@@ -56,7 +56,7 @@ def _kind(dtype: torch.dtype) -> TensorKind:
 def _names_of_parameters(value: Any) -> list[str]:
     """Return the names of the positional parameters of a target, without building it; none for a callable that returns
     a model."""
-    if isinstance(value, Method):
+    if isinstance(value, MethodTarget):
         names = parameter_names(getattr(value.owner, value.name))
         return names[1:] if inspect.isclass(value.owner) else names
     if inspect.isclass(value):

@@ -23,7 +23,7 @@ from tcready.dynamic.worker.bench.measurement_loop import (
     measured,
 )
 from tcready.dynamic.worker.bench.timed_inputs import Feed
-from tcready.dynamic.worker.bench.variants import Running, Unmeasured, loss_for
+from tcready.dynamic.worker.bench.variants import RunningVariant, Unmeasured, loss_for
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.request import write_whole
@@ -99,7 +99,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         return replace(answer, measured=measured(lanes))
 
 
-def _lane(context: Context, request: BenchRequest, running: Running, case: Case) -> Lane:
+def _lane(context: Context, request: BenchRequest, running: RunningVariant, case: Case) -> Lane:
     """Return the lane of one case. Each of its calls gets a copy of the inputs, because no earlier call showed whether
     they change them."""
     lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)

@@ -23,7 +23,7 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
-class Ending:
+class CopyEnding:
     """The end of a copy."""
 
     why: str = ""
@@ -47,7 +47,7 @@ def none_because(device: str) -> str:
     return f"a copy of this process could not compute: {why}" if why else ""
 
 
-def run_in_copy(work: Callable[[], None], seconds: float) -> Ending:
+def run_in_copy(work: Callable[[], None], seconds: float) -> CopyEnding:
     """Do `work` in a copy of this process, for at most the given seconds.
 
     Its output is discarded. It ends with this process, as do all processes that it starts.
@@ -60,7 +60,7 @@ def run_in_copy(work: Callable[[], None], seconds: float) -> Ending:
     try:
         while (status := _poll_child(child)) is None:
             if time.monotonic() > until:
-                return Ending(f"stopped after {seconds:.0f} s: the time limit was reached", late=True)
+                return CopyEnding(f"stopped after {seconds:.0f} s: the time limit was reached", late=True)
             time.sleep(POLL)
     finally:  # Ctrl-C, too
         with contextlib.suppress(OSError):
@@ -69,8 +69,8 @@ def run_in_copy(work: Callable[[], None], seconds: float) -> Ending:
             os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return Ending(f"it died by {signal.Signals(-code).name}")
-    return Ending(f"it ended with code {code}" if code else "")
+        return CopyEnding(f"it died by {signal.Signals(-code).name}")
+    return CopyEnding(f"it ended with code {code}" if code else "")
 
 
 class _Around:

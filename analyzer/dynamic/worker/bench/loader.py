@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.bench.timed_inputs import Inputs
-from tcready.dynamic.worker.bench.variants import Running, Unmeasured, build_arm, call_quietly
+from tcready.dynamic.worker.bench.variants import RunningVariant, Unmeasured, build_arm, call_quietly
 from tcready.dynamic.worker.core.calling import settle
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
@@ -135,7 +135,7 @@ def _shapes(batch: Inputs) -> str:
 class _Fed:
     """The eager model, called with batches. The first batch shows how many of its items the model takes."""
 
-    def __init__(self, context: Context, running: Running) -> None:
+    def __init__(self, context: Context, running: RunningVariant) -> None:
         self.context, self.running = context, running
         self.taken: int | None = None
         self.losses: dict[str, Loss | None] = {}

@@ -14,7 +14,7 @@ from tcready.dynamic.worker.bench import process_memory
 from tcready.dynamic.worker.bench.loops import Loop, loop_of
 from tcready.dynamic.worker.bench.state import Drift, drift
 from tcready.dynamic.worker.bench.timed_inputs import Feed, Inputs, feed_of
-from tcready.dynamic.worker.bench.variants import Running, build_arm, loss_for
+from tcready.dynamic.worker.bench.variants import RunningVariant, build_arm, loss_for
 from tcready.dynamic.worker.core.calling import compile_error, settle
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import one_line
@@ -57,7 +57,7 @@ class Lane:
 
     found: ArmMeasured
     """The measurements so far. A lane with an `error` is not measured any more."""
-    arm: Running | None = None
+    arm: RunningVariant | None = None
     """None if it could not be built, or was dropped."""
     step: Callable[[Iterator[Inputs]], Any] | None = None
     feed: Feed | None = None
@@ -154,7 +154,7 @@ def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -
         lanes += own
         compiled += bool(arm.code.strip())
         if arm.code.strip() and compiled > 1 and not compile_calls.isolates_recompiles():
-            running: Running | str = ONE_ARM
+            running: RunningVariant | str = ONE_ARM
         else:
             running = built_or_why(context, arm, missing, forced=not given.compiles, drifting=drifting)
         for lane, each in zip(own, given.cases, strict=True):
@@ -175,7 +175,7 @@ def built_or_why(
     *,
     forced: bool = False,
     drifting: Sequence[str] = (),
-) -> Running | str:
+) -> RunningVariant | str:
     """Build the arm as `built` does; if that fails, return the reason in one line."""
     try:
         return build_arm(context, arm, forced=forced, drifting=drifting)

@@ -20,15 +20,15 @@ from tcready.dynamic.worker.bench.measurement_loop import (
     compiler,
     error_of,
 )
-from tcready.dynamic.worker.bench.variants import Running, build_arm
+from tcready.dynamic.worker.bench.variants import RunningVariant, build_arm
 from tcready.dynamic.worker.core.calling import call
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import one_line
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD
 from tcready.dynamic.worker.inputs.loss import Loss
-from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Difference, Outcome
+from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, OutcomeDifference
 from tcready.dynamic.worker.measure.gradients import wanted_parameters
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.precision import (
@@ -103,7 +103,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
     with compiler(context, request) as missing:
         until, first = math.inf, 0.0
-        reusable: dict[str, Running] = {}
+        reusable: dict[str, RunningVariant] = {}
         for number, (seed, layout) in enumerate(_rounds(request)):
             began = time.monotonic()
             if began + (first if layout is not None else 0.0) > until:
@@ -133,7 +133,11 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _with_generator(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
+    context: Context,
+    arm: Arm,
+    references: Sequence[_Reference],
+    found: Found,
+    reusable: dict[str, RunningVariant],
 ) -> None:
     """Compare an arm in all cases. If eager code draws random numbers, make compiled code draw the same: Inductor's own
     generator gives others. Otherwise keep Inductor's, so that code in the compile caches can be used."""
@@ -246,7 +250,11 @@ def _reference(
 
 
 def _arm(
-    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, Running]
+    context: Context,
+    arm: Arm,
+    references: Sequence[_Reference],
+    found: Found,
+    reusable: dict[str, RunningVariant],
 ) -> None:
     """Compare one arm in all cases. Code compiled for an earlier seed is used with the weights of this seed, if the
     results agree. Otherwise a new model is compiled; one for each case if calls change the model.
@@ -256,7 +264,7 @@ def _arm(
     stateful = any(each.stateful for each in references)
     earlier = None if stateful else reusable.get(arm.name)
     references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
-    running: Running | None = None
+    running: RunningVariant | None = None
     compiled = False
     for each in references:
         key = arm.name, each.index
@@ -283,7 +291,7 @@ def _arm(
         )
 
 
-def _called(context: Context, running: Running, reference: _Reference) -> Called:
+def _called(context: Context, running: RunningVariant, reference: _Reference) -> Called:
     with running.in_place():
         return called(
             context,
@@ -295,7 +303,9 @@ def _called(context: Context, running: Running, reference: _Reference) -> Called
         )
 
 
-def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Reference, found: Found) -> bool:
+def _agrees(
+    context: Context, arm: Arm, running: RunningVariant | None, reference: _Reference, found: Found
+) -> bool:
     """Return whether code compiled earlier agrees with eager code after its model got the weights of this seed; if so,
     record it. If not, the models of two seeds may differ in more than weights."""
     key = arm.name, reference.index
@@ -318,7 +328,7 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
 def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
     """Compare an arm with eager code, up to rounding."""
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         case = prepare(reference.case)
         if not is_compiled:
             return called(context, model, model, case, reference.eager.loss, reference.how).outcome
@@ -326,7 +336,7 @@ def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) ->
         running = build_arm(replace(context, build=lambda: model), arm)
         return _called(context, running, replace(reference, case=case)).outcome
 
-    calls = Calls(run, context.build, (reference.case,), fused=True)
+    calls = ComparedCalls(run, context.build, (reference.case,), fused=True)
     return judge(context, reference.eager.outcome, actual.outcome, calls)
 
 
@@ -456,20 +466,20 @@ def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: in
 
 def losses_differ(
     expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
-) -> Difference:
+) -> OutcomeDifference:
     """Return the first step with a loss that differs by more than the tolerance (relative to the largest loss) plus a
     multiple of the distance of eager code from float64. Otherwise return, as unsure, the first one that differs by more
     than TOO_FAR."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
     allowed = tolerance * scale + TIMES * (own if math.isfinite(own) else 0.0)
-    found = Difference(None)
+    found = OutcomeDifference(None)
     for step, (one, other) in enumerate(zip(expected, actual, strict=True)):
         words = f"loss of training step {step + 1}: {one:.6g} became {other:.6g}"
         if math.isfinite(one) != math.isfinite(other) or abs(one - other) > allowed:
-            return Difference(words)
+            return OutcomeDifference(words)
         if found.text is None and abs(one - other) > max(TOO_FAR, tolerance) * scale:
-            found = Difference(words, unsure=True)
+            found = OutcomeDifference(words, unsure=True)
     return found
 
 

@@ -19,7 +19,7 @@ from tcready.dynamic.worker.measure.gradients import wanted_parameters
 from tcready.dynamic.worker.torch_internals import compile_calls
 from tcready.dynamic.worker.torch_internals.compile_calls import Beside, execute
 from tcready.dynamic.worker.torch_internals.global_settings import (
-    Setting,
+    GlobalSetting,
     changed_meanwhile,
     put_after,
     put_before,
@@ -37,7 +37,7 @@ class Unmeasured(Exception):  # noqa: N818  it is not an error
 
 
 @dataclass
-class Running:
+class RunningVariant:
     """An arm over a model of its own."""
 
     arm: Arm
@@ -49,7 +49,7 @@ class Running:
     beside: tuple[Beside, Beside] | None
     """Objects beside the model that the lines change, in their original and in their changed state; None if there are
     none."""
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[GlobalSetting, ...] = ()
     """Settings of the process that the lines change."""
     forced: bool = False
     """For eager code: whether nothing is compiled during its calls, regardless of what other arms compiled."""
@@ -124,7 +124,9 @@ class Running:
         return train
 
 
-def build_arm(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
+def build_arm(
+    context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()
+) -> RunningVariant:
     """Build the arm with a new model. `drifting` names buffers that can be restored. Raises what building it or the
     lines of the arm raise."""
     model = context.build()
@@ -141,7 +143,7 @@ def build_arm(context: Context, arm: Arm, *, forced: bool = False, drifting: Seq
     if context.work.options.mode == "train":
         wanted = list(wanted_parameters(model).values())
         optimizer = torch.optim.AdamW(wanted, lr=LEARNING_RATE) if wanted else None
-    return Running(
+    return RunningVariant(
         arm,
         context,
         model,

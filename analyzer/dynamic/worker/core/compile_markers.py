@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from tcready.dynamic.worker.core.frames import Names, enclosing, is_user_file
+from tcready.dynamic.worker.core.frames import FrameNames, enclosing, is_user_file
 from tcready.dynamic.worker.torch_internals.dynamo import compiled_in_place, decided
 from tcready.schema.run import Intent
 from torch import nn
@@ -15,7 +15,7 @@ from torch import nn
 HOW = {"compiled": "torch.compile", "disabled": "torch.compiler.disable"}
 
 
-def find_intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent, ...]:
+def find_intents(model: Any, ran: set[tuple[str, int]], names: FrameNames) -> tuple[Intent, ...]:
     """Return every decision about code that ran (`ran`: file and line), in order of file and line.
 
     Searched are the model, its submodules and their classes, and the functions of the user's modules.

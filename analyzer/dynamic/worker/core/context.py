@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tcready.dynamic.worker.core.case import Case, RunError
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import Journal
 from tcready.dynamic.worker.core.request import Work
 from tcready.dynamic.worker.custom_ops.observed_calls import SeenCalls
@@ -19,7 +19,7 @@ from tcready.schema.enums import Mode
 if TYPE_CHECKING:
     from tcready.dynamic.worker.core.generators import Generators
     from tcready.dynamic.worker.inputs.stand_ins import StandIns
-    from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal
+    from tcready.dynamic.worker.measure.call_outcome import CallOutcome, Unequal
 
 
 def _not_built() -> Any:
@@ -40,7 +40,7 @@ class Context:
 
     work: Work
     journal: Journal
-    names: Names
+    names: FrameNames
     convention: Convention | None = None
     """The definition of target and inputs in the target's file; None if `--inputs` defines them, or if nothing does."""
     given: bool = False
@@ -79,12 +79,12 @@ class Context:
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as
     """Returns the cases; inputs that are drawn are drawn from the given seed."""
     cases: tuple[Case, ...] = ()
-    eager_outcomes: list[Outcome] = field(default_factory=list)
+    eager_outcomes: list[CallOutcome] = field(default_factory=list)
     """The outputs and effects of the first call of each case; `compiled_outcomes` is the same for compiled code."""
-    compiled_outcomes: list[Outcome] = field(default_factory=list)
-    eager_again: dict[str, Outcome] = field(default_factory=dict)
+    compiled_outcomes: list[CallOutcome] = field(default_factory=list)
+    eager_again: dict[str, CallOutcome] = field(default_factory=dict)
     """The same for the second call, by the label of the case; in inference, if it raised nothing."""
-    compiled_again: dict[str, Outcome] = field(default_factory=dict)
+    compiled_again: dict[str, CallOutcome] = field(default_factory=dict)
     eager_steps: list[Any] = field(default_factory=list)
     """In training, the results of the backward of the eager call of each case, or the exception that it raised."""
     compiled_steps: list[Any] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Context:
     """The peak device memory of the run before that measurement."""
     eager_generators: dict[str, Generators] = field(default_factory=dict)
     """The states of random generators after the eager call, by the label of the case."""
-    eager_random: dict[str, tuple[Outcome, ...]] = field(default_factory=dict)
+    eager_random: dict[str, tuple[CallOutcome, ...]] = field(default_factory=dict)
     """Outputs of calls between which random generators run on, by the label of the case."""
     unequal_random: list[Unequal] = field(default_factory=list)
     """Outputs of such calls that differ in compiled code."""

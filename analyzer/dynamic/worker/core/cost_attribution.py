@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.measure.dispatch_counts import Owners, Site
 from tcready.portable.events import to_schema
 from tcready.portable.events.record import Record
 
 
-def find_owners(record: Record, names: Names) -> Owners:
+def find_owners(record: Record, names: FrameNames) -> Owners:
     """Return, by what a running frame shows, the break that causes it to be outside of graphs; the first site of a
     frame owns it."""
     lines: dict[tuple[str, int], Site] = {}

@@ -103,7 +103,7 @@ def _package_roots() -> tuple[str, ...]:
 
 
 @dataclass
-class Names:
+class FrameNames:
     """The Naming of this machine: names of files and frames, and the user files that were named so far."""
 
     root: str

@@ -24,7 +24,7 @@ from tcready.dynamic.worker.bench import bench_process, copies
 from tcready.dynamic.worker.core import pipeline, reached
 from tcready.dynamic.worker.core.case import Case, RunError
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.frames import Names, is_cell
+from tcready.dynamic.worker.core.frames import FrameNames, is_cell
 from tcready.dynamic.worker.core.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.core.lines import can_watch
 from tcready.dynamic.worker.core.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
@@ -49,7 +49,7 @@ SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
 
 
 @dataclass
-class _Names(Names):
+class _Names(FrameNames):
     """Names for which code below further folders is own, too."""
 
     folders: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Measuring:
     value: Callable[..., Any]
     cases: tuple[Case, ...]
     work: Work
-    names: Names
+    names: FrameNames
     alone: str
     """The reason why there is no process but this one; empty if there are copies."""
 
@@ -144,7 +144,7 @@ class Measuring:
         """Return the measurements; their `failure` says why there are no more. In this process itself the limit
         `seconds` does not apply."""
         with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-            room, ending = Path(folder), copies.Ending()
+            room, ending = Path(folder), copies.CopyEnding()
             if self.alone:
                 self._measure(request, room)
             else:

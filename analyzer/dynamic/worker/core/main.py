@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import Journal
 from tcready.dynamic.worker.core.request import LAUNCHER, Work, read_work
 from tcready.dynamic.worker.core.step import climb
@@ -99,7 +99,7 @@ def _context(work: Work, state_path: str | None) -> Context:
         journal = Journal(
             work, convention.label if convention else None, state_path, "convention" if convention else None
         )
-    return Context(work, journal, Names(work.root, work.own_packages), convention)
+    return Context(work, journal, FrameNames(work.root, work.own_packages), convention)
 
 
 def die_with_the_launcher() -> None:

@@ -116,7 +116,7 @@ def named(text: str, option: str, work: Work) -> Any:
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodTarget:
     """A method of a model as the target: `model.py::GPT.generate`."""
 
     owner: Any
@@ -131,14 +131,14 @@ def target_in(module: ModuleType, name: str, where: str) -> Any:
     owner = lookup(module, prefix, where) if prefix else None
     is_class = inspect.isclass(owner) and issubclass(owner, torch.nn.Module)
     if isinstance(owner, torch.nn.Module) and inspect.ismethod(value):
-        return Method(owner, last)
+        return MethodTarget(owner, last)
     if inspect.isclass(owner) and not is_class and inspect.isfunction(value) and not _is_static(owner, last):
         raise RunError(
             f"{name} is a method of a class that is not an nn.Module, which is read but not run: name a function that "
             "makes the object and calls it"
         )
     return (
-        Method(owner, last)
+        MethodTarget(owner, last)
         if is_class and inspect.isfunction(value) and not _is_static(owner, last)
         else value
     )
@@ -182,7 +182,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     `value`: an nn.Module class, an instance (copied), a callable that returns one, or a method of it; `init` provides
     arguments. Tensors that the constructor creates are on the default device. Raises what building raises.
     """
-    if isinstance(value, Method):
+    if isinstance(value, MethodTarget):
         return getattr(build(value.owner, init, work, seed), value.name)
     torch.manual_seed(seed)
     if isinstance(value, torch.nn.Module):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 from tcready.dynamic.worker.core.calling_line import calling_line
-from tcready.dynamic.worker.core.frames import Names
+from tcready.dynamic.worker.core.frames import FrameNames
 from tcready.dynamic.worker.core.journal import NO_VALUES, Journal
 from tcready.dynamic.worker.torch_internals import dispatch, meta_device
 from tcready.dynamic.worker.torch_internals.meta_device import Scalar, Taken
@@ -32,7 +32,7 @@ _Result = TypeVar("_Result")
 class StandIns:
     """Placeholders for values in the calls of one run. Every call gets the same, so that calls can be compared."""
 
-    names: Names
+    names: FrameNames
     found: dict[tuple[_Line, str], str] = field(default_factory=dict)
     """Values that were used, by the line of user code and by what was read there."""
     answers: dict[_Line, bool] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class StandIns:
 
 def tried(device: str) -> contextlib.AbstractContextManager[None]:
     """Return the context for a call that only tries inputs: its placeholders are not reported."""
-    return StandIns(Names("", ())).taken() if on_meta(device) else contextlib.nullcontext()
+    return StandIns(FrameNames("", ())).taken() if on_meta(device) else contextlib.nullcontext()
 
 
 def speaks_of_meta(error: BaseException) -> bool:

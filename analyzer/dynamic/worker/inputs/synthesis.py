@@ -67,7 +67,7 @@ Guesses = tuple[tuple[str, Guess], ...]
 
 
 @dataclass(frozen=True)
-class Made:
+class SynthesizedInputs:
     """Inputs that an eager call accepted: `(args, kwargs)`, and their description."""
 
     case: tuple[tuple[Any, ...], dict[str, Any]]
@@ -97,7 +97,7 @@ def init_of(value: Any) -> Callable[[], Any] | None:
     return (lambda: [kind()]) if wants else None
 
 
-def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str]) -> Made:
+def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str]) -> SynthesizedInputs:
     """Return inputs that `model` accepts in eager. Raises RunError with the last try, in one line, if none was found.
 
     `model` is an nn.Module or a function; `one_line` formats an exception in one line.
@@ -108,7 +108,7 @@ def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str])
         seen = search.attempt(guesses)
         if seen.error is None:
             args, kwargs = search.call_of(guesses)
-            return Made((args, kwargs), search.label(guesses))
+            return SynthesizedInputs((args, kwargs), search.label(guesses))
         failed = guesses, seen.error
         search.learn(guesses, seen)
     if failed is None:

@@ -25,7 +25,7 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.model_store import copied, refers_to_itself, shares_parameters
 from tcready.dynamic.worker.inputs.loading import fresh
 from tcready.dynamic.worker.measure.call_outcome import (
-    Outcome,
+    CallOutcome,
     discrete_difference,
     is_discrete,
     kind_of,
@@ -116,11 +116,11 @@ STATE = ("buffer", "attribute", "parameter", "argument")
 
 Verdict = Literal["equal", "rounding", "mistake", "not_comparable"]
 Prepare = Callable[[Case], Case]
-Run = Callable[[Any, Prepare, bool], Outcome]
+Run = Callable[[Any, Prepare, bool], CallOutcome]
 
 
 @dataclass(frozen=True)
-class Calls:
+class ComparedCalls:
     """The calls to compare, in a form that can be repeated.
 
     `run(model, prepare, compiled)` calls that model, or its compiled form, on inputs that `prepare` converts, and
@@ -165,8 +165,8 @@ class Wide:
     """The outcomes of both sides in a wide dtype."""
 
     dtype: torch.dtype
-    eager: Outcome
-    compiled: Outcome | None
+    eager: CallOutcome
+    compiled: CallOutcome | None
     coarsest: torch.dtype
     """The least precise dtype that the wide eager run still uses: code may name a dtype."""
     own: torch.dtype
@@ -183,7 +183,7 @@ def case_calls(
     compiled: Callable[[Any], Callable[..., Any]] | None = None,
     *,
     number: int = 1,
-) -> Calls:
+) -> ComparedCalls:
     """Return calls of the model with the inputs of a case. Only the outcome of the last of `number` calls counts.
     `compiled` compiles the model; by default it is compiled as in the stage `capture`."""
 
@@ -192,7 +192,7 @@ def case_calls(
         found: Callable[..., Any] = compile_callable(wrapped, backend="eager", **context.compile_options)
         return found
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         if is_compiled:
             dynamo.reset()
         function = (compiled or compiling)(model) if is_compiled else model
@@ -201,10 +201,10 @@ def case_calls(
             call(context, function, prepared)
         return outcome_of_call(context, model, function, prepared)
 
-    return Calls(run, cases=(case,))
+    return ComparedCalls(run, cases=(case,))
 
 
-def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
+def judge(context: Context, expected: CallOutcome, actual: CallOutcome, calls: ComparedCalls) -> Agreement:
     """Compare the outcomes of compiled and eager code for the same calls.
 
     Equal outcomes need no further calls. Otherwise the calls run again, in a wide dtype and in eager code. If the user
@@ -219,7 +219,7 @@ def judge(context: Context, expected: Outcome, actual: Outcome, calls: Calls) ->
     return found
 
 
-def _compare(context: Context, expected: Outcome, actual: Outcome, calls: Calls) -> Agreement:
+def _compare(context: Context, expected: CallOutcome, actual: CallOutcome, calls: ComparedCalls) -> Agreement:
     """Compare two outcomes, assuming that eager code would return `expected` again."""
     work = context.work
     if context.tolerance is not None:
@@ -260,13 +260,17 @@ def rounding_words(compared: Compared) -> str:
 # In a wide dtype
 
 
-def _in_doubt(expected: Outcome, actual: Outcome, exact: Outcome) -> bool:
+def _in_doubt(expected: CallOutcome, actual: CallOutcome, exact: CallOutcome) -> bool:
     """Return whether compiled code is noticeably further from the wide result than eager code."""
     return _is_further(expected, actual, exact, DOUBT, 1 / 2)
 
 
 def _is_further(
-    expected: Outcome, actual: Outcome, exact: Outcome, times: tuple[tuple[int, float], ...], least: float
+    expected: CallOutcome,
+    actual: CallOutcome,
+    exact: CallOutcome,
+    times: tuple[tuple[int, float], ...],
+    least: float,
 ) -> bool:
     """Return whether the error of compiled code exceeds `times` the error of eager code, which counts as at least
     `least` of one rounding."""
@@ -282,7 +286,7 @@ def _is_further(
     return False
 
 
-def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
+def _lost_precision(context: Context, calls: ComparedCalls, own: torch.dtype) -> bool:
     """Return whether compiled code casts to a more precise dtype less often than eager code, or runs an operation in
     `own` that eager code runs in a more precise dtype, in calls that are not widened. Counting casts alone is not
     enough: a cast to the current dtype of a tensor runs no operation."""
@@ -297,7 +301,9 @@ def _lost_precision(context: Context, calls: Calls, own: torch.dtype) -> bool:
     return moved or compiled.casts < eager.casts
 
 
-def _in_own_dtype(context: Context, calls: Calls, own: torch.dtype, *, compiled: bool) -> WideningMode | None:
+def _in_own_dtype(
+    context: Context, calls: ComparedCalls, own: torch.dtype, *, compiled: bool
+) -> WideningMode | None:
     """Return what was counted in calls that are not widened; None if they raise."""
     mode = WideningMode(MORE_PRECISE, None, own)
     stance = contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager")
@@ -310,7 +316,7 @@ def _in_own_dtype(context: Context, calls: Calls, own: torch.dtype, *, compiled:
 
 
 def _in_wide_dtype(
-    context: Context, expected: Outcome, actual: Outcome, calls: Calls
+    context: Context, expected: CallOutcome, actual: CallOutcome, calls: ComparedCalls
 ) -> tuple[Wide | None, str]:
     """Run both sides in a wide dtype. Return None and the reason if eager code does not run in one."""
     with contextlib.ExitStack() as stack:
@@ -334,7 +340,7 @@ def _in_wide_dtype(
         own = computed_in(context, narrow)
         if calls.fused and not _in_doubt(expected, actual, eager):
             return Wide(dtype, eager, None, coarsest, own), ""
-        compiled: Outcome | None = None
+        compiled: CallOutcome | None = None
         seen_compiled = WideningMode(narrow, dtype, wide.own)
         with contextlib.suppress(Exception), seen_compiled:
             compiled = calls.run(model_of(), prepare, True)
@@ -358,7 +364,7 @@ class _Widened:
 
 
 @contextlib.contextmanager
-def _widen_models(context: Context, calls: Calls) -> Iterator[_Widened]:
+def _widen_models(context: Context, calls: ComparedCalls) -> Iterator[_Widened]:
     """Yield a wider dtype for which there is enough memory, and a function that returns models in it. Raises
     NotWideError if there is none."""
     build = calls.build or context.build
@@ -396,7 +402,12 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _by_wide(
-    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, wide: Wide
+    context: Context,
+    expected: CallOutcome,
+    actual: CallOutcome,
+    unequal: Sequence[int],
+    calls: ComparedCalls,
+    wide: Wide,
 ) -> Agreement:
     if labels_of(wide.eager) != labels_of(expected):
         return _by_sensitivity(
@@ -412,11 +423,11 @@ def _by_wide(
 
 
 def judge_by_wide(
-    expected: Outcome,
-    actual: Outcome,
+    expected: CallOutcome,
+    actual: CallOutcome,
     unequal: Sequence[int],
     wide: Wide,
-    moved: Callable[[], Sequence[Outcome]] = tuple,
+    moved: Callable[[], Sequence[CallOutcome]] = tuple,
     *,
     fused: bool = False,
     repeats: bool = False,
@@ -499,8 +510,8 @@ def _figures(
 
 
 def _reroundings(
-    moved: Callable[[], Sequence[Outcome]], expected: Outcome, compared: Compared, values: int
-) -> list[Outcome]:
+    moved: Callable[[], Sequence[CallOutcome]], expected: CallOutcome, compared: Compared, values: int
+) -> list[CallOutcome]:
     """Return outcomes of eager code under different rounding if they are needed: if the wide result is no measure of
     rounding, or if chance decides."""
     own, error = compared.eager_error or 0.0, compared.compiled_error or 0.0
@@ -567,7 +578,7 @@ def share(value: float) -> str:
 # By eager code alone
 
 
-def _run_rerounded(context: Context, calls: Calls) -> list[Outcome]:
+def _run_rerounded(context: Context, calls: ComparedCalls) -> list[CallOutcome]:
     """Return outcomes of eager code with inputs and weights changed by one rounding; a run that raises is left out."""
     found = []
     for seed in range(MOVES):
@@ -596,7 +607,12 @@ def _build_unshared(build: Callable[[], Any]) -> Any:
 
 
 def _by_sensitivity(
-    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls, why: str
+    context: Context,
+    expected: CallOutcome,
+    actual: CallOutcome,
+    unequal: Sequence[int],
+    calls: ComparedCalls,
+    why: str,
 ) -> Agreement:
     """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
     moved = [each for each in _run_rerounded(context, calls) if labels_of(each) == labels_of(expected)]
@@ -632,7 +648,7 @@ def _by_sensitivity(
 
 
 def _repeats_differ_alike(
-    context: Context, expected: Outcome, actual: Outcome, unequal: Sequence[int], calls: Calls
+    context: Context, expected: CallOutcome, actual: CallOutcome, unequal: Sequence[int], calls: ComparedCalls
 ) -> bool:
     """Return whether each difference is at most REPEATED, and no larger than those between calls of eager code: by a
     factor of 2 over all elements, and in nearly each element by a factor of 8 unless it is at most REPEATED there too."""
@@ -669,14 +685,14 @@ def _repeats_differ_alike(
     return not distributed.on_any(not all(map(is_noise, unequal)), context.work)
 
 
-def _eager_again(context: Context, calls: Calls) -> Outcome:
+def _eager_again(context: Context, calls: ComparedCalls) -> CallOutcome:
     """Return the outcome of the same calls of eager code."""
     with torch.compiler.set_stance("force_eager"):
         return calls.run((calls.build or context.build)(), lambda case: case, False)
 
 
 def _unless_unsteady(
-    context: Context, expected: Outcome, actual: Outcome, calls: Calls, found: Agreement
+    context: Context, expected: CallOutcome, actual: CallOutcome, calls: ComparedCalls, found: Agreement
 ) -> Agreement:
     """Drop differences that two eager runs also show; if none remain, the outcomes are not comparable.
 

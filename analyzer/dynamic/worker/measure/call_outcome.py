@@ -14,7 +14,7 @@ FLIPS = 10.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """The flattened result of one call; in training, the gradients of the parameters follow."""
 
     leaves: tuple[tuple[str, Any], ...]
@@ -29,26 +29,26 @@ class Unequal:
     case: Case
     numbers: tuple[int, ...]
     """The numbers of these calls, from 0."""
-    eager: Outcome
-    compiled: Outcome
+    eager: CallOutcome
+    compiled: CallOutcome
     before: Case | None = None
     """The inputs of all earlier calls, if they have other values."""
 
 
-def join_outcomes(outcomes: Mapping[str, Outcome]) -> Outcome:
+def join_outcomes(outcomes: Mapping[str, CallOutcome]) -> CallOutcome:
     """Return several outcomes as one; each key is appended to the names of its leaves."""
-    return Outcome(
+    return CallOutcome(
         tuple((f"{name}{key}", leaf) for key, each in outcomes.items() for name, leaf in each.leaves),
         tuple(text for each in outcomes.values() for text in each.structure),
     )
 
 
-def without(outcome: Outcome, labels: Collection[str]) -> Outcome:
+def without(outcome: CallOutcome, labels: Collection[str]) -> CallOutcome:
     """Return the outcome without the leaves of these labels."""
     return replace(outcome, leaves=tuple(leaf for leaf in outcome.leaves if leaf[0] not in labels))
 
 
-def sharing(outcome: Outcome, known: Outcome) -> Outcome:
+def sharing(outcome: CallOutcome, known: CallOutcome) -> CallOutcome:
     """Return the outcome with the tensors of `known` for equal leaves, so that a cache in both is stored once."""
     others = dict(known.leaves)
 
@@ -64,7 +64,7 @@ def sharing(outcome: Outcome, known: Outcome) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Difference:
+class OutcomeDifference:
     """The difference between two values, in one line; None if there is none."""
 
     text: str | None
@@ -83,25 +83,29 @@ def kind_of(label: str) -> str:
     return label.split(" ", 1)[0]
 
 
-def labels_of(outcome: Outcome) -> list[str]:
+def labels_of(outcome: CallOutcome) -> list[str]:
     return [label for label, _ in outcome.leaves]
 
 
-def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Difference:
+def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> OutcomeDifference:
     """Compare integers or booleans. `rounded` holds `one` under different rounding. Values that change there depend
     on rounding, so a few more of them may differ: such a difference is `unsure`."""
     if not isinstance(one, torch.Tensor):
         text = None if one == other else f"{one!r} became {other!r}"
-        return Difference(text, unsure=any(type(each) is type(one) and each != one for each in rounded))
+        return OutcomeDifference(
+            text, unsure=any(type(each) is type(one) and each != one for each in rounded)
+        )
     if text := unlike(one, other):
-        return Difference(text)
+        return OutcomeDifference(text)
     if one.layout != torch.strided:
         return (
-            discrete_difference(one.to_dense(), other.to_dense(), ()) if one.is_sparse else Difference(None)
+            discrete_difference(one.to_dense(), other.to_dense(), ())
+            if one.is_sparse
+            else OutcomeDifference(None)
         )
     wrong = int((one != other).sum())
     if not wrong:
-        return Difference(None)
+        return OutcomeDifference(None)
     hanging = torch.zeros_like(one, dtype=torch.bool)
     for each in rounded:
         if isinstance(each, torch.Tensor) and not unlike(one, each):
@@ -110,7 +114,7 @@ def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Differe
     text = f"{wrong} of {one.numel()} values of {one.dtype} differ"
     if own:
         text += f", and {own} {'does' if own == 1 else 'do'} if eager code rounds differently"
-    return Difference(text, unsure=wrong <= FLIPS * own)
+    return OutcomeDifference(text, unsure=wrong <= FLIPS * own)
 
 
 def unlike(one: torch.Tensor, other: torch.Tensor) -> str:

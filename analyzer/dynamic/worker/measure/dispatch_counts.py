@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.core.frames import Names, is_user_file
+from tcready.dynamic.worker.core.frames import FrameNames, is_user_file
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.dispatch import DispatchMode, calling_frames
 from tcready.portable.events.definitions import RESUME
@@ -363,7 +363,7 @@ def follow(path: str, values: Mapping[str, Any]) -> Any:
     return value
 
 
-def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tuple[ModuleShare, ...]:
+def module_tree(model: Any, counts: Counts, names: FrameNames, compiled: bool) -> tuple[ModuleShare, ...]:
     """Return every named module in order; `ops` and `ops_captured` include the subtree's, `ops_self` does not.
 
     All three are of the same call: the warm compiled one, and an eager one only if nothing was compiled.
@@ -392,7 +392,7 @@ def below(counts: Mapping[str, Any], name: str) -> Any:
     return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
 
 
-def _forward_place(module: nn.Module, names: Names) -> tuple[str | None, int | None]:
+def _forward_place(module: nn.Module, names: FrameNames) -> tuple[str | None, int | None]:
     code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
     if code is None or not is_user_file(code.co_filename):
         return None, None

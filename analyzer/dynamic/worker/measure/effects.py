@@ -11,7 +11,7 @@ import torch
 from tcready.dynamic.worker.core.calling import call
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import attributes_of, outcome_of, written
 from tcready.dynamic.worker.measure.precision import OF_EVERY_MODULE
 from tcready.dynamic.worker.torch_internals.compile_calls import address_of, memory_of, writes
@@ -28,7 +28,7 @@ Part = tuple[str, Any]
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
-class ObservedCall:
+class EffectRecorder:
     """A callable that records what its last call changed in the arguments and in `model`.
 
     Only tensors that the model has before the first call are compared. A tensor that a call allocates for later calls may
@@ -51,7 +51,7 @@ class ObservedCall:
         self._writes = {label: writes(tensor) for label, tensor in _parameters_of(self._model)}
         return self._function(*args, **kwargs)
 
-    def outcome(self, output: Any) -> Outcome:
+    def outcome(self, output: Any) -> CallOutcome:
         """Return the output and the tensors that the call may have written to.
 
         These are the tensors and numbers in the arguments and, in inference, buffers, tensors in attributes of the
@@ -73,7 +73,7 @@ class ObservedCall:
             ]
             own = [(label, part) for label, part in state if label in self._known]
             leaves += ((label, tensor.detach().clone()) for label, tensor in [*own, *changed])
-        return Outcome(tuple(leaves), found.structure)
+        return CallOutcome(tuple(leaves), found.structure)
 
     @property
     def changed(self) -> bool:
@@ -102,9 +102,9 @@ def outcome_of_call(
     function: Callable[..., Any],
     case: Case,
     *watchers: contextlib.AbstractContextManager[Any],
-) -> Outcome:
+) -> CallOutcome:
     """Call `function`, which is `model` or its compiled form; return its output and effects."""
-    observed = ObservedCall(context, model, function)
+    observed = EffectRecorder(context, model, function)
     return observed.outcome(call(context, observed, case, *watchers))
 
 

@@ -14,8 +14,8 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import counted, one_line
 from tcready.dynamic.worker.inputs.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Agreement, ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import flatten
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
@@ -136,13 +136,13 @@ def watched_step(
     return step.output
 
 
-def outcome_of_step(step: Trained, *, outputs: bool = False) -> Outcome:
+def outcome_of_step(step: Trained, *, outputs: bool = False) -> CallOutcome:
     """Return gradients (None for a leaf without one) and buffers of a step, with its outputs if requested."""
     leaves, structure = flatten(step.output) if outputs else ([], [])
     named = [(f"output {index}", leaf) for index, leaf in enumerate(leaves)]
     named += [(f"gradient of {name}", gradient) for name, gradient in step.gradients.items()]
     named += [(f"buffer {name}", buffer) for name, buffer in step.buffers.items()]
-    return Outcome(tuple(named), tuple(structure))
+    return CallOutcome(tuple(named), tuple(structure))
 
 
 def judge_step(
@@ -157,7 +157,7 @@ def judge_step(
     """Compare gradients and buffers, and `outputs` if requested, of an eager step with those of the model that
     `compiled` returns."""
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         if is_compiled:
             dynamo.reset()
         function = compiled(model) if is_compiled else model
@@ -165,7 +165,7 @@ def judge_step(
         return outcome_of_step(step, outputs=outputs)
 
     one, other = (outcome_of_step(step, outputs=outputs) for step in (expected, actual))
-    return judge(context, one, other, Calls(run, cases=(case,)))
+    return judge(context, one, other, ComparedCalls(run, cases=(case,)))
 
 
 class TrainingLog:

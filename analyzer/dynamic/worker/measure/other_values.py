@@ -15,8 +15,8 @@ import torch
 from tcready.dynamic.worker.core.calling import CALLS, call
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.measure.agreement import Calls
-from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal
+from tcready.dynamic.worker.measure.agreement import ComparedCalls
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, Unequal
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.random_calls import copied, graphs_ended, repeated_calls
 from tcready.dynamic.worker.torch_internals import pytree
@@ -45,7 +45,7 @@ def vary_values(case: Case) -> Case:
     return replace(case, args=args, kwargs=kwargs)
 
 
-def eager_output(context: Context, case: Case, other: Case) -> Outcome:
+def eager_output(context: Context, case: Case, other: Case) -> CallOutcome:
     """Return the output of eager code for the varied case after as many calls as compiled code had before. Raises what
     a call raises."""
     with torch.compiler.set_stance("force_eager"):
@@ -60,7 +60,7 @@ def compare_compiled(
     compiled: Callable[..., Any],
     case: Case,
     other: Case,
-    expected: Outcome,
+    expected: CallOutcome,
     *watchers: contextlib.AbstractContextManager[Any],
 ) -> Unequal | None:
     """Call the compiled function with the varied case; return the outputs if they are not equal. Raises what the call
@@ -69,7 +69,7 @@ def compare_compiled(
     return Unequal(other, (0,), expected, output, before=case) if differs(expected, output) else None
 
 
-def calls_of(context: Context, unequal: Unequal) -> Calls:
+def calls_of(context: Context, unequal: Unequal) -> ComparedCalls:
     """Return the earlier calls and the call with unequal outputs, in a form that can be repeated."""
     return repeated_calls(context, unequal, lambda function, case: copied(call(context, function, case)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.measure.call_outcome import (
-    Outcome,
+    CallOutcome,
     kind_of,
     labels_of,
     unlike,
@@ -21,24 +21,24 @@ LONGEST = 200
 """The maximum length of a message about values that are not tensors."""
 
 
-def cached_on_one_side(expected: Outcome, actual: Outcome) -> frozenset[str]:
+def cached_on_one_side(expected: CallOutcome, actual: CallOutcome) -> frozenset[str]:
     """Return labels of buffers and attributes that only one side has: code may cache a result in eager mode, and
     compute it each time if it is compiled."""
     labels = {*labels_of(expected)} ^ {*labels_of(actual)}
     return frozenset(label for label in labels if kind_of(label) in ("attribute", "buffer"))
 
 
-def differs(expected: Outcome, actual: Outcome) -> bool:
+def differs(expected: CallOutcome, actual: CallOutcome) -> bool:
     """Return whether anything is not equal, bit for bit (NaN equals NaN)."""
     return bool(structure_differences(expected, actual) or unequal_leaves(expected, actual))
 
 
-def unequal_leaves(expected: Outcome, actual: Outcome) -> tuple[int, ...]:
+def unequal_leaves(expected: CallOutcome, actual: CallOutcome) -> tuple[int, ...]:
     """Return the indices of the leaves that are not equal, in two outcomes of one structure."""
     return tuple(at for at, pair in enumerate(_pairs(expected, actual)) if not equal_values(*pair))
 
 
-def structure_differences(expected: Outcome, actual: Outcome) -> tuple[str, ...]:
+def structure_differences(expected: CallOutcome, actual: CallOutcome) -> tuple[str, ...]:
     """Return where `actual` has another structure, type, shape, dtype or text."""
     if one_sided := set(labels_of(expected)) ^ set(labels_of(actual)):
         left = [label for label in labels_of(expected) + labels_of(actual) if label in one_sided]
@@ -68,7 +68,7 @@ def _type_of(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _pairs(expected: Outcome, actual: Outcome) -> Iterator[tuple[Any, Any]]:
+def _pairs(expected: CallOutcome, actual: CallOutcome) -> Iterator[tuple[Any, Any]]:
     for (_, one), (_, other) in zip(expected.leaves, actual.leaves, strict=True):
         yield one, other
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.measure.call_outcome import Outcome, kind_of
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, kind_of
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import writes
 
@@ -19,7 +19,7 @@ DEPTH = 6
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutputComparison:
     """The result of a comparison. `difference` is the first one found, in one line, or None; `tensors` counts those of
     the first output."""
 
@@ -27,16 +27,18 @@ class Comparison:
     difference: str | None
 
 
-def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = None) -> Comparison:
+def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = None) -> OutputComparison:
     """Compare two pytrees of outputs by `tolerance` (relative, absolute).
 
     None: by the tolerances of `torch.testing.assert_close` for their dtype.
     """
     one, other = outcome_of(expected), outcome_of(actual)
-    return Comparison(tensors_in(one), by_tolerance(one, other, tolerance) or None)
+    return OutputComparison(tensors_in(one), by_tolerance(one, other, tolerance) or None)
 
 
-def by_tolerance(expected: Outcome, actual: Outcome, tolerance: tuple[float, float] | None = None) -> str:
+def by_tolerance(
+    expected: CallOutcome, actual: CallOutcome, tolerance: tuple[float, float] | None = None
+) -> str:
     """Return the first difference of two outcomes, in one line; empty if there is none."""
     if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
         return "the compiled output has a different structure from the eager one"
@@ -114,13 +116,15 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
     return flat, shape
 
 
-def outcome_of(value: Any, kind: str = "output") -> Outcome:
+def outcome_of(value: Any, kind: str = "output") -> CallOutcome:
     """Return the leaves of a pytree of outputs, named `output 0` and so on."""
     leaves, structure = flatten(value)
-    return Outcome(tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
+    return CallOutcome(
+        tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure)
+    )
 
 
-def tensors_in(outcome: Outcome) -> int:
+def tensors_in(outcome: CallOutcome) -> int:
     """Return how many tensors the outputs hold."""
     return sum(
         isinstance(leaf, torch.Tensor) and kind_of(label) == "output" for label, leaf in outcome.leaves

@@ -17,7 +17,7 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.generators import Generators
 from tcready.dynamic.worker.inputs.loading import default_dtype, dtype_of, fresh
 from tcready.dynamic.worker.inputs.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import DEPTH, flatten, seen
 from tcready.dynamic.worker.torch_internals import compile_calls
 from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
@@ -60,7 +60,7 @@ ONE_CALL = Repeats()
 class Called:
     """The result of one or more calls."""
 
-    outcome: Outcome
+    outcome: CallOutcome
     """The outcome of all calls; of the last one only, if a call returns more than MAX_VALUES_OF_EVERY_CALL values."""
     loss: Loss | None
     """The loss from which the backward started; None if there was no backward."""
@@ -128,7 +128,9 @@ def called(
         draws |= before != after
         wrote |= _written(given) != written
         states.append(after)
-    return Called(Outcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients))
+    return Called(
+        CallOutcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients)
+    )
 
 
 def _gradients(
@@ -416,7 +418,7 @@ def created_in_float64() -> contextlib.AbstractContextManager[None]:
     return default_dtype(torch.float64)
 
 
-def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:
+def tolerance(context: Context, model: Any, outcome: CallOutcome, *, exact: bool = True) -> float:
     """The tolerance of the coarsest dtype of the outputs, the parameters or autocast: outputs may be cast up at the end.
 
     `exact`: whether the error of eager code is known from float64. If not, TF32 counts as one of these dtypes.

@@ -15,8 +15,8 @@ from tcready.dynamic.worker.core.calling import CALLS, call, seed_generators
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.generators import Generators
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare
-from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal, join_outcomes
+from tcready.dynamic.worker.measure.agreement import ComparedCalls, Prepare
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, Unequal, join_outcomes
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
@@ -51,7 +51,7 @@ def graphs_ended(context: Context) -> bool:
     return bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
 
 
-def eager_outputs(context: Context, case: Case) -> tuple[Outcome, ...]:
+def eager_outputs(context: Context, case: Case) -> tuple[CallOutcome, ...]:
     """Return the outputs of calls of a new model. It is called as often before as the compiled model is. Raises what a
     call raises."""
     with torch.compiler.set_stance("force_eager"):
@@ -65,7 +65,7 @@ def compare_compiled(
     context: Context,
     compiled: Callable[..., Any],
     case: Case,
-    expected: Sequence[Outcome],
+    expected: Sequence[CallOutcome],
     watching: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> tuple[Record, Unequal | None]:
     """Make the same calls of the compiled function. Return Dynamo's record of them, and the outputs that are not equal.
@@ -73,7 +73,7 @@ def compare_compiled(
     Raises what a call raises.
     """
     record = Record()
-    unequal: dict[int, Outcome] = {}
+    unequal: dict[int, CallOutcome] = {}
     again = 0
 
     def watched() -> Iterator[contextlib.AbstractContextManager[Any]]:
@@ -113,11 +113,11 @@ def is_troubled(context: Context, case: Case) -> bool:
 
 def calls_of(
     context: Context, unequal: Unequal, compiled: Callable[[Any], Callable[..., Any]] | None = None
-) -> Calls:
+) -> ComparedCalls:
     """Return the calls with unequal outputs, in a form that can be repeated. `compiled` compiles the model; by default
     it is compiled as in the stage `capture`."""
 
-    def outputs(function: Any, case: Case) -> Outcome:
+    def outputs(function: Any, case: Case) -> CallOutcome:
         made = tuple(_outputs(context, function, case, range(max(unequal.numbers) + 1)))
         return _joined(unequal.numbers, made)
 
@@ -127,16 +127,16 @@ def calls_of(
 def repeated_calls(
     context: Context,
     unequal: Unequal,
-    outputs: Callable[[Any, Case], Outcome],
+    outputs: Callable[[Any, Case], CallOutcome],
     compiled: Callable[[Any], Callable[..., Any]] | None = None,
-) -> Calls:
+) -> ComparedCalls:
     """Make the calls that lead up to unequal outputs, and return the result of `outputs` for a function and a case."""
 
     def compiling(model: Any) -> Callable[..., Any]:
         found: Callable[..., Any] = compile_callable(model, backend="eager", **context.compile_options)
         return found
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         function = model
         if is_compiled:
             dynamo.reset()
@@ -147,7 +147,7 @@ def repeated_calls(
             call(context, function, before)
         return outputs(function, case)
 
-    return Calls(run, cases=(unequal.case,))
+    return ComparedCalls(run, cases=(unequal.case,))
 
 
 def _outputs(
@@ -156,7 +156,7 @@ def _outputs(
     case: Case,
     numbers: Iterable[int],
     watchers: Callable[[], Iterable[contextlib.AbstractContextManager[Any]]] = tuple,
-) -> Iterator[Outcome]:
+) -> Iterator[CallOutcome]:
     """Return the output of each call as copies, because later calls may write to it. The generators are seeded only for
     call 0."""
     for number in numbers:
@@ -164,15 +164,15 @@ def _outputs(
         yield copied(output)
 
 
-def copied(output: Any) -> Outcome:
+def copied(output: Any) -> CallOutcome:
     """Return a copy of an output, which later calls cannot change."""
     return outcome_of(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
 
 
-def _joined(numbers: Sequence[int], outputs: Sequence[Outcome]) -> Outcome:
+def _joined(numbers: Sequence[int], outputs: Sequence[CallOutcome]) -> CallOutcome:
     return join_outcomes(_named({number: outputs[number] for number in numbers}))
 
 
-def _named(outputs: dict[int, Outcome]) -> dict[str, Outcome]:
+def _named(outputs: dict[int, CallOutcome]) -> dict[str, CallOutcome]:
     """Return outputs by the suffix of their name."""
     return {f" of call {number + 1}": output for number, output in outputs.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.measure.call_outcome import (
-    Outcome,
+    CallOutcome,
     is_discrete,
     kind_of,
 )
@@ -112,7 +112,7 @@ def _precise(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
 
 
-def floors_of(outcome: Outcome) -> dict[str, float]:
+def floors_of(outcome: CallOutcome) -> dict[str, float]:
     found: dict[str, float] = {}
     for label, leaf in outcome.leaves:
         if isinstance(leaf, torch.Tensor) and not is_discrete(leaf):
@@ -120,6 +120,6 @@ def floors_of(outcome: Outcome) -> dict[str, float]:
     return found
 
 
-def distances(one: Outcome, other: Outcome, at: int) -> torch.Tensor:
+def distances(one: CallOutcome, other: CallOutcome, at: int) -> torch.Tensor:
     """Return the absolute differences between the elements of a leaf."""
     return (flat_of(one.leaves[at][1]) - flat_of(other.leaves[at][1])).abs()

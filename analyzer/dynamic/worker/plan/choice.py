@@ -57,7 +57,7 @@ class SteadyTimes:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PlacementChoice:
     """The recommended placement."""
 
     placement: Placement
@@ -67,7 +67,7 @@ class Choice:
     """The criterion that chose among placements that capture the same."""
 
 
-def choose(placements: Sequence[Placement], times: SteadyTimes | None = None) -> Choice | None:
+def choose(placements: Sequence[Placement], times: SteadyTimes | None = None) -> PlacementChoice | None:
     """Return the recommended placement; None if none is sound and has an operation in a graph.
 
     Of those that capture most, the simplest, unless another one is faster in each round; but the whole model rather
@@ -86,7 +86,7 @@ def choose(placements: Sequence[Placement], times: SteadyTimes | None = None) ->
     if whole is not None and times.is_slower(best, whole):
         best = whole
     out = [item for item in placements if not item.sound]
-    return Choice(best, _captured(best, out, sound, alike), _chosen_by(best, alike, whole, times))
+    return PlacementChoice(best, _captured(best, out, sound, alike), _chosen_by(best, alike, whole, times))
 
 
 def worth_timing(placements: Sequence[Placement]) -> list[Placement]:

@@ -15,10 +15,10 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import counted, one_line
 from tcready.dynamic.worker.measure import gradients, other_values
 from tcready.dynamic.worker.measure.agreement import case_calls, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome, Unequal
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, Unequal
 from tcready.dynamic.worker.measure.coverage import coverage, weight_by_case
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.measure.effects import ObservedCall
+from tcready.dynamic.worker.measure.effects import EffectRecorder
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import compare, tensors_in
 from tcready.dynamic.worker.measure.random_calls import calls_of, compare_compiled, is_troubled, reached_limit
@@ -36,10 +36,10 @@ WARM_CALLS = 3
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedOutputs:
     """The results of eager code, by case."""
 
-    outcomes: Sequence[Outcome] | None
+    outcomes: Sequence[CallOutcome] | None
     """None if nothing can be compared: eager runs differ, or return no tensor."""
     steps: Sequence[gradients.Trained] = ()
     """In training, if there is something to train."""
@@ -93,13 +93,13 @@ class Measured:
         return None
 
 
-def measure(context: Context, code: str, expected: Expected) -> Measured:
+def measure(context: Context, code: str, expected: ExpectedOutputs) -> Measured:
     """Execute `code` on a new model and call it three times with the inputs of each case.
 
     The backend is the counting one: graphs run like eager code. Exceptions are part of the result.
     """
     found = Measured()
-    unequal: list[tuple[Case, Outcome, Outcome]] = []
+    unequal: list[tuple[Case, CallOutcome, CallOutcome]] = []
     counts = Counts()
     by_case: list[tuple[Case, Counts]] = []
     model: Any = None
@@ -162,11 +162,11 @@ def _case(
     placed: Any,
     backend: CountingBackend,
     found: Measured,
-) -> Outcome:
+) -> CallOutcome:
     """Make three calls, and more that are timed. Return the outcome of the first."""
     cold, second, warm = Record(), Record(), Record()
     started = time.perf_counter()
-    observed = ObservedCall(context, model, placed)
+    observed = EffectRecorder(context, model, placed)
     output = call(context, observed, case, recording(cold))
     cold_seconds = time.perf_counter() - started
     outcome = observed.outcome(output)

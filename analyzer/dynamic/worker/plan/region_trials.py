@@ -17,8 +17,8 @@ from tcready.dynamic.worker.core.calling import compile_error, without_autocast
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome, join_outcomes
+from tcready.dynamic.worker.measure.agreement import ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, join_outcomes
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of
@@ -69,7 +69,7 @@ INTEGER_ON_SELF = re.compile(r"^\w+\.[\w.]+ == -?\d+$")
 
 
 @dataclass(frozen=True)
-class Group:
+class RegionGroup:
     """Similar modules: of one class and code, with similar children, at the same positions of lists."""
 
     pattern: str
@@ -108,9 +108,9 @@ class _Alone:
         return None
 
 
-def repeated_groups(tree: Tree) -> list[Group]:
+def repeated_groups(tree: Tree) -> list[RegionGroup]:
     """The outermost modules with similar ones, those with the most weight first: one compilation may serve them all."""
-    found: list[Group] = []
+    found: list[RegionGroup] = []
     for group in _groups(tree, (name for name in tree if _runs(tree, name))):
         if len(group.names) < 2 or _too_small(tree, group.names):
             continue
@@ -141,7 +141,7 @@ def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterato
         waiting = [*_runnable_modules(tree, (child for name in refused for child in tree.children[name]))]
 
 
-def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iterator[RegionTrial]:
+def proved_groups(context: Context, tree: Tree, groups: Sequence[RegionGroup]) -> Iterator[RegionTrial]:
     """Try groups as a whole, without the modules below them."""
     calls_by_name = _record_calls(context, [name for group in groups for name in group.names])
     with fresh(context) as model:
@@ -150,9 +150,9 @@ def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iter
                 yield trial
 
 
-def _groups(tree: Tree, names: Iterable[str]) -> Iterator[Group]:
+def _groups(tree: Tree, names: Iterable[str]) -> Iterator[RegionGroup]:
     for pattern, members, alike in groups_of(tree, names):
-        yield Group(pattern, tuple(members), tuple(alike))
+        yield RegionGroup(pattern, tuple(members), tuple(alike))
 
 
 def _runs(tree: Tree, name: str) -> bool:
@@ -191,7 +191,11 @@ def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[R
 
 
 def _try_group(
-    context: Context, tree: Tree, model: Any, group: Group, calls_by_name: Mapping[str, list[RecordedCall]]
+    context: Context,
+    tree: Tree,
+    model: Any,
+    group: RegionGroup,
+    calls_by_name: Mapping[str, list[RecordedCall]],
 ) -> Iterator[tuple[RegionTrial, list[str]]]:
     """Yield the trial of a group, in parts if its members differ: each with the modules to try next."""
     called = tuple(name for name in group.names if calls_by_name.get(name))
@@ -243,7 +247,7 @@ def _outcome(
     context: Context,
     tree: Tree,
     model: Any,
-    group: Group,
+    group: RegionGroup,
     names: tuple[str, ...],
     calls_by_name: Mapping[str, list[RecordedCall]],
     alone: _Alone,
@@ -321,11 +325,11 @@ def _holds(alone: _Alone) -> bool:
     return alone.against is None and not alone.limit
 
 
-def _code(tree: Tree, group: Group, names: Sequence[str]) -> str:
+def _code(tree: Tree, group: RegionGroup, names: Sequence[str]) -> str:
     return code_of(tree, name_of(tree, names, group.alike), names)
 
 
-def _trial(tree: Tree, group: Group, names: Sequence[str], state: Any, reason: str) -> RegionTrial:
+def _trial(tree: Tree, group: RegionGroup, names: Sequence[str], state: Any, reason: str) -> RegionTrial:
     ops, seconds = _shares(tree, names)
     return RegionTrial(
         name_of(tree, names, group.alike),
@@ -348,7 +352,7 @@ def _compile_alone(
     # Hooks see this call, so it is the recorded one: a class may have a `__call__` of its own around it.
     functions = {name: functools.partial(nn.Module.__call__, module) for name, module in modules.items()}
     backend = CountingBackend(model, context.work.options.device)
-    unequal: list[tuple[str, RecordedCall, Outcome]] = []
+    unequal: list[tuple[str, RecordedCall, CallOutcome]] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(restored(()))
         stack.enter_context(_put_back(modules.values()))
@@ -383,11 +387,11 @@ def _compile_alone(
 
 
 def _difference(
-    context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, Outcome]]
+    context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, CallOutcome]]
 ) -> str | None:
     """Return how unequal outputs differ; None if that is rounding."""
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         if is_compiled:
             dynamo.reset()
             execute(code, model, "eager")
@@ -404,7 +408,9 @@ def _difference(
     actual = {_of_call(number): output for number, (_, _, output) in enumerate(unequal)}
     cases = [Case(None, call.args, dict(call.kwargs)) for _, call, _ in unequal]
     with restored(()):
-        found = judge(context, join_outcomes(expected), join_outcomes(actual), Calls(run, cases=cases))
+        found = judge(
+            context, join_outcomes(expected), join_outcomes(actual), ComparedCalls(run, cases=cases)
+        )
     return None if found.ok else found.text
 
 

@@ -13,7 +13,7 @@ from tcready.dynamic.worker.core.calling import call
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import one_line
 from tcready.dynamic.worker.measure.agreement import case_calls, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend
 from tcready.dynamic.worker.measure.effects import outcome_of_call
 from tcready.dynamic.worker.plan.placements import fresh
@@ -51,7 +51,7 @@ def rollback_fails(context: Context, code: str) -> str | None:
     return f"{captured} operations still ran in graphs" if captured else None
 
 
-def production_fails(context: Context, code: str, expected: Sequence[Outcome] | None) -> str | None:
+def production_fails(context: Context, code: str, expected: Sequence[CallOutcome] | None) -> str | None:
     """Return what goes wrong with the lines for production; None if nothing does, and a warm call has the output of
     eager."""
     case = context.cases[0]

@@ -35,7 +35,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class AxisCandidate:
     """Dimensions of one size. `groups`: which of them vary together, the most likely first; the eager model decides."""
 
     name: str
@@ -67,7 +67,7 @@ def parameter_names(model: Any) -> list[str]:
     return []
 
 
-def candidates(inputs: Sequence[Input]) -> list[Candidate]:
+def candidates(inputs: Sequence[Input]) -> list[AxisCandidate]:
     """Return groups of dimensions that may vary together, by kind and size.
 
     The first dimension that most inputs share is the batch. The further dimensions of integer and boolean inputs,
@@ -80,7 +80,7 @@ def candidates(inputs: Sequence[Input]) -> list[Candidate]:
     size = Counter(item.tensor.size(0) for item in inputs).most_common(1)[0][0]
     batch = tuple((item.leaf, 0) for item in inputs if item.tensor.size(0) == size)
     everywhere = _of_size(inputs, size, ())
-    found = [Candidate("batch", size, tuple(dict.fromkeys((batch, everywhere))))]
+    found = [AxisCandidate("batch", size, tuple(dict.fromkeys((batch, everywhere))))]
     taken = set(batch)
     found += _sequences(inputs, taken)
     found += _features(inputs, taken)
@@ -96,7 +96,7 @@ def _of_size(inputs: Iterable[Input], size: int, taken: Iterable[tuple[int, int]
     )
 
 
-def _sequences(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[Candidate]:
+def _sequences(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[AxisCandidate]:
     """Yield the sizes of the further dimensions of integer and boolean inputs; add them to `taken`."""
     sizes: dict[int, str] = {}
     for item in inputs:
@@ -112,10 +112,10 @@ def _sequences(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator
         narrow = tuple(place for place in everywhere if place[0] in tokens or place[1] == 1)
         taken.update(everywhere)
         label = "sequence" if len(sizes) == 1 else f"sequence of {name}"
-        yield Candidate(label, length, tuple(dict.fromkeys((everywhere, narrow))))
+        yield AxisCandidate(label, length, tuple(dict.fromkeys((everywhere, narrow))))
 
 
-def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[Candidate]:
+def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[AxisCandidate]:
     """Yield sizes of float inputs that no integer input shares."""
     floats = [item for item in inputs if not item.counts]
     for item in floats:
@@ -126,10 +126,10 @@ def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[
             taken.update((other.leaf, dimension) for other in images for dimension in (2, 3))
             rows, columns = (tuple((other.leaf, dimension) for other in images) for dimension in (2, 3))
             if height == width:
-                yield Candidate("height and width", height, ((*rows, *columns),))
+                yield AxisCandidate("height and width", height, ((*rows, *columns),))
             else:
-                yield Candidate("height", height, (rows,))
-                yield Candidate("width", width, (columns,))
+                yield AxisCandidate("height", height, (rows,))
+                yield AxisCandidate("width", width, (columns,))
         elif item.tensor.dim() in (TABLE, SERIES) and (item.leaf, 1) not in taken:
             alike = [other for other in floats if other.tensor.dim() == item.tensor.dim()]
             for dimension in range(1, item.tensor.dim()):
@@ -137,7 +137,7 @@ def _features(inputs: Sequence[Input], taken: set[tuple[int, int]]) -> Iterator[
                 places = tuple((o.leaf, dimension) for o in alike if o.tensor.size(dimension) == size)
                 taken.update(places)
                 before = f"dimension {dimension - 1} of {item.name}" if dimension > 1 else None
-                yield Candidate(f"dimension {dimension} of {item.name}", size, (places,), before)
+                yield AxisCandidate(f"dimension {dimension} of {item.name}", size, (places,), before)
 
 
 def resize_inputs(case: Case, places: Places, size: int) -> Case:

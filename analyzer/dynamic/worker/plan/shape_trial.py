@@ -15,8 +15,8 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.journal import one_line
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.agreement import ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts
 from tcready.dynamic.worker.measure.outcome_structure import differs
 from tcready.dynamic.worker.measure.output_comparison import outcome_of, tensors_in
@@ -35,7 +35,7 @@ COMPILE = "model = torch.compile(model)"
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrialSetting:
     """The code to execute before the first call, and before each call."""
 
     name: ShapeSetting
@@ -50,7 +50,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Call:
+class TrialCall:
     """One call of a trial."""
 
     label: str
@@ -75,7 +75,7 @@ class Expected:
 
     context: Context
     names: Sequence[str]
-    steps: Sequence[Call]
+    steps: Sequence[TrialCall]
     call_code: str = ""
     error: str | None = None
     """The exception that it raised; there are no outputs from there on."""
@@ -88,13 +88,13 @@ class Expected:
         """Return whether eager made both calls of the pair with that number."""
         return 2 * number + 1 < len(self.outputs)
 
-    def difference(self, setting: Setting, number: int, output: Any) -> tuple[bool | None, str | None]:
+    def difference(self, setting: TrialSetting, number: int, output: Any) -> tuple[bool | None, str | None]:
         """Return whether the output of a call is equal to that of eager, None if that is not known; and how it differs.
 
         To judge unequal outputs, the calls up to that one are compiled again, after a reset.
         """
 
-        def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+        def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
             if is_compiled:
                 dynamo.reset()
                 model = execute(setting.model_code, model, "eager")
@@ -108,7 +108,7 @@ class Expected:
 
         last = [*_pairs(self.steps)][number // 2][0]
         expected = outcome_of(self.outputs[number])
-        found = judge(self.context, expected, outcome_of(output), Calls(run, cases=(last.case,)))
+        found = judge(self.context, expected, outcome_of(output), ComparedCalls(run, cases=(last.case,)))
         if found.verdict == "not_comparable":
             return None, None
         if not found.ok:
@@ -132,7 +132,7 @@ class Expected:
         return found
 
 
-def _pairs(steps: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
+def _pairs(steps: Sequence[TrialCall]) -> Iterator[tuple[TrialCall, TrialCall | None]]:
     """Return each call with the identical one that follows it; None if the steps have none."""
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if not step.identical:
@@ -140,7 +140,11 @@ def _pairs(steps: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
 
 
 def calls_of(
-    context: Context, setting: Setting, steps: Sequence[Call], names: Sequence[str], expected: Expected
+    context: Context,
+    setting: TrialSetting,
+    steps: Sequence[TrialCall],
+    names: Sequence[str],
+    expected: Expected,
 ) -> Iterator[Made]:
     """Make the calls of one compiled callable, after a reset, as far as eager accepts them. If one raises, it is the
     last.
@@ -196,7 +200,7 @@ def calls_of(
             return
 
 
-def sum_up(varied: str, setting: Setting, made: Sequence[Made]) -> ShapeTrial:
+def sum_up(varied: str, setting: TrialSetting, made: Sequence[Made]) -> ShapeTrial:
     calls = [item.call for item in made]
     counted = [item for item in calls if item.ops_total is not None]
     total = sum(item.ops_total or 0 for item in counted)
@@ -242,7 +246,7 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
 def _time_call(
     context: Context,
     function: Callable[..., Any],
-    step: Call,
+    step: TrialCall,
     watcher: Any,
     backend: CountingBackend,
 ) -> tuple[Any, float, BaseException | None]:
@@ -280,7 +284,7 @@ def _with_parity(made: ShapeCall, number: int, parity: bool | None) -> ShapeCall
     return replace(made, parity=parity and made.parity if repeated else parity)
 
 
-def compared(setting: Setting, made: Sequence[Made], expected: Expected) -> list[Made]:
+def compared(setting: TrialSetting, made: Sequence[Made], expected: Expected) -> list[Made]:
     """Return the calls of a finished trial, with their outputs compared; the first difference of a call is reported."""
     place = _forward_of(expected.context.build())
     found = []
@@ -314,7 +318,7 @@ def _forward_of(model: Any) -> to_schema.RawFrame | None:
     return code.co_filename, code.co_firstlineno, code.co_name
 
 
-def _made(context: Context, names: Sequence[str], step: Call, record: Record) -> Made:
+def _made(context: Context, names: Sequence[str], step: TrialCall, record: Record) -> Made:
     known = {(site.path, site.line) for site in context.journal.observation.break_sites}
     # `limit` reports frames that the recompile limit gives up.
     other = replace(record, skips=[event for event in record.skips if event.gb_type != RECOMPILE_LIMIT])

@@ -28,7 +28,7 @@ from tcready.dynamic.worker.proof.exception_handlers import Caught
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.trace import (
     CONDITIONAL,
-    Trace,
+    CallTrace,
     describe_conditions,
     on_device,
 )
@@ -69,7 +69,7 @@ COMPILED = 6
 
 
 def capture_variant(
-    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace
 ) -> Trial:
     """Return the trial with the results of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
@@ -96,13 +96,15 @@ def _is_compiled(key: Key) -> bool:
     return key.variation not in DTYPES and not key.variation.startswith(BUILT)
 
 
-def _compiling(models: Models, request: ProofRequest, trace: Trace, mode: Mode | None = None) -> Compiling:
+def _compiling(
+    models: Models, request: ProofRequest, trace: CallTrace, mode: Mode | None = None
+) -> Compiling:
     watched = reached_modules({place.path for place in request.functions})
     return Compiling(models, watched, trace.restless, mode or models.context.work.options.mode)
 
 
 def compiled_errors_of(
-    models: Models, request: ProofRequest, trace: Trace
+    models: Models, request: ProofRequest, trace: CallTrace
 ) -> tuple[dict[Key, str | None], dict[Key, str | None], dict[Key, Behaviour]]:
     """Compile the unmodified code for calls that a user exception ends in eager code: the first of each type, those
     that take a branch, and further ones as time allows. Return the exceptions, the different effects of calls of the
@@ -135,7 +137,7 @@ def _compare_compiled(
     models: Models,
     request: ProofRequest,
     trial: Trial,
-    trace: Trace,
+    trace: CallTrace,
     variations: Sequence[str],
     *,
     speaks: bool,
@@ -207,7 +209,7 @@ def _compare_compiled(
 
 
 def _ended_so_before(
-    trace: Trace, key: Key, eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]
+    trace: CallTrace, key: Key, eager: Behaviour, compiled: Behaviour, ignored: frozenset[str]
 ) -> bool:
     """Return whether eager code raises, and compiled code does not, as before the change."""
     before = trace.passed.get(key)
@@ -219,7 +221,7 @@ def _ended_so_before(
     )
 
 
-def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+def _trained_apart(models: Models, request: ProofRequest, trace: CallTrace, trial: Trial) -> Trial:
     """Add differences between compiled and eager code in training to the trial: code that checks whether it is compiled
     may pass gradients on in only one of them."""
     if models.context.work.options.mode == "train":
@@ -241,7 +243,7 @@ def _trained_apart(models: Models, request: ProofRequest, trace: Trace, trial: T
     return trial
 
 
-def _compare_training(models: Models, request: ProofRequest, trace: Trace, trial: Trial) -> Trial:
+def _compare_training(models: Models, request: ProofRequest, trace: CallTrace, trial: Trial) -> Trial:
     """Add effects of compiled code that occur only in training to the trial: `torch.cond` supports less there, and
     evaluates a branch again for gradients, with other random numbers."""
     context = models.context
@@ -295,7 +297,7 @@ CAUGHT = "an exception that its caller catches"
 
 
 def _compiled_alone(
-    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: Trace
+    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace
 ) -> Trial:
     """Compare functions alone, compiled against eager, with inputs that take a branch which the model does not take, or
     that make them raise. They run inside the `try` of their callers, since an exception of compiled code may come

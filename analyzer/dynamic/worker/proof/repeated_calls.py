@@ -214,7 +214,7 @@ def compare_training(
 
 
 @dataclass(frozen=True)
-class Study:
+class TrainingStudy:
     """Later calls of a changed model, and the results with which they are compared."""
 
     models: Models

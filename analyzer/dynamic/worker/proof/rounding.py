@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.measure.agreement import Wide, judge_by_wide
-from tcready.dynamic.worker.measure.call_outcome import Outcome, unlike
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, unlike
 from tcready.dynamic.worker.measure.outcome_structure import unequal_leaves
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.calls import Key
@@ -150,7 +150,7 @@ def judge_values(
         names.append(name)
         one.append((_label(name), leaf))
         other.append((_label(name), that))
-    first, second = Outcome(tuple(one), ()), Outcome(tuple(other), ())
+    first, second = CallOutcome(tuple(one), ()), CallOutcome(tuple(other), ())
     unequal = unequal_leaves(first, second)
     if not unequal:
         return Judged(actual)
@@ -244,7 +244,7 @@ def _wide(
         leaves = dict(_leaves(call.seen, frozenset()))
         if not all(name in leaves for name in names):
             return f"in a wide dtype {side} gives something else"
-        found.append((call, Outcome(tuple((_label(name), leaves[name]) for name in names), ())))
+        found.append((call, CallOutcome(tuple((_label(name), leaves[name]) for name in names), ())))
     (one, before), (other, after) = found[0], found[-1]
     if one.dtype != other.dtype or one.seen.random != other.seen.random:
         return "in a wide dtype the code draws other random numbers"
@@ -258,7 +258,7 @@ def _wide(
     return Wide(one.dtype, before, after, one.coarsest, one.own, other.casts < one.casts, SIDES)
 
 
-def _finite_on_one_side(one: Any, other: Any, exact: Any, again: Outcome | None, at: int) -> str:
+def _finite_on_one_side(one: Any, other: Any, exact: Any, again: CallOutcome | None, at: int) -> str:
     """Return where values are finite in only one call although those in the wide dtype are not; empty if nowhere."""
     left, right, true = (torch.as_tensor(each) for each in (one, other, exact))
     if left.shape != true.shape:

@@ -75,7 +75,7 @@ DEVICE_LOST = "AcceleratorError"
 
 
 @dataclass
-class Trace:
+class CallTrace:
     """The results of the unmodified code."""
 
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
@@ -205,7 +205,7 @@ def ended_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, usual)
 
 
-def shared_of(trace: Trace, sides: BranchCoverage) -> dict[FunctionPlace | None, frozenset[Pair]]:
+def shared_of(trace: CallTrace, sides: BranchCoverage) -> dict[FunctionPlace | None, frozenset[Pair]]:
     taken = sides.taken()
     found = always((key.function, seen.shared) for key, seen in trace.calls if seen.error is None)
     by_model = all(each.true and each.false for each in taken)
@@ -214,7 +214,7 @@ def shared_of(trace: Trace, sides: BranchCoverage) -> dict[FunctionPlace | None,
 
 
 def measure_rounding(
-    models: Models, request: ProofRequest, trace: Trace
+    models: Models, request: ProofRequest, trace: CallTrace
 ) -> dict[FunctionPlace | None, dict[tuple[str, str], float]]:
     """Repeat the calls with the inputs as given. Return what differs, and by how much."""
     known = dict(trace.calls)
@@ -230,7 +230,7 @@ def measure_rounding(
     return found
 
 
-def threads_of(models: Models, request: ProofRequest, trace: Trace) -> int:
+def threads_of(models: Models, request: ProofRequest, trace: CallTrace) -> int:
     """Return the number of threads for a call: one if more threads help little, as with small inputs, and if sums with
     one thread are rounded as in the trace. Threads that wait for each other are busy, which takes most of the time if
     other processes run."""
@@ -247,7 +247,7 @@ def threads_of(models: Models, request: ProofRequest, trace: Trace) -> int:
     return usual
 
 
-def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
+def _rounds_alike(models: Models, request: ProofRequest, trace: CallTrace) -> bool:
     """Return whether the calls with the inputs as given have the results in the trace, to the last digit of every
     output and gradient."""
     known = dict(trace.calls)
@@ -282,7 +282,7 @@ def is_private(function: FunctionPlace | None) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def is_condition(trace: Trace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
+def is_condition(trace: CallTrace, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
     """Return whether a difference in a call limits a change instead of refuting it. If a user statement raised the
     expected exception, any difference refutes the change."""
     if expected.raised:

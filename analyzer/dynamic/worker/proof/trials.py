@@ -39,7 +39,7 @@ from tcready.dynamic.worker.proof.calls import (
 from tcready.dynamic.worker.proof.compiled_comparison import capture_variant, compiled_errors_of
 from tcready.dynamic.worker.proof.constructors import fitting_builds
 from tcready.dynamic.worker.proof.global_state import environment_read, global_state, left_otherwise
-from tcready.dynamic.worker.proof.repeated_calls import Study, compare_training
+from tcready.dynamic.worker.proof.repeated_calls import TrainingStudy, compare_training
 from tcready.dynamic.worker.proof.rounding import (
     UnsettledError,
     WideCalls,
@@ -48,9 +48,9 @@ from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.sharing import described
 from tcready.dynamic.worker.proof.source_overlay import Overlay
 from tcready.dynamic.worker.proof.trace import (
+    CallTrace,
     DeviceLostError,
     TooLongError,
-    Trace,
     describe_conditions,
     ended_after,
     is_condition,
@@ -108,7 +108,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
             return ProofResult(failure=build.failure)
         models = Models(context)
         request, set_first = _make_first_call(context, request, sides)
-        trace = Trace(
+        trace = CallTrace(
             weights=weights_built(models, request),
             building=build.seen,
             set_first=Behaviour(process=set_first),
@@ -232,7 +232,7 @@ def call_widely(
     context: Context, request: ProofRequest, variant: Variant | None, trace_path: Path, wide_path: Path
 ) -> ProofResult:
     """Make the calls of the trace in a wide dtype, with a variant or the unmodified code, and save them to a file."""
-    trace: Trace = torch.load(trace_path, weights_only=False)
+    trace: CallTrace = torch.load(trace_path, weights_only=False)
     found: dict[Key, WideCall | str] = {}
     wanted = {key for key, seen in trace.calls if not says_nothing(key, seen)}
     Overlay(dict(variant.sources) if variant is not None else {})
@@ -300,7 +300,7 @@ def _after(
         trial = capture_variant(models, request, variant, trial, trace)
     if not trial.difference:
         watched = reached_modules({place.path for place in request.functions})
-        study = Study(
+        study = TrainingStudy(
             models,
             watched,
             trace.restless,
@@ -326,14 +326,14 @@ def _compare_eager(
     trace_path: Path,
     wide_paths: Sequence[Path],
     sides: BranchCoverage,
-) -> tuple[Trial, Trace | None, Models]:
+) -> tuple[Trial, CallTrace | None, Models]:
     """Compare the calls with a variant with those in the trace. Return the trial and the models that made the calls,
     without the trace if something differs."""
     models = Models(context)
     build = begin(context, request)
     if build.failure:
         return Trial(variant.name, context.journal.observation), None, models
-    trace: Trace = torch.load(trace_path, weights_only=False)
+    trace: CallTrace = torch.load(trace_path, weights_only=False)
     if wide_paths:
         trace.wide = WideCalls(
             *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)

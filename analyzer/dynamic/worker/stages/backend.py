@@ -21,8 +21,14 @@ from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.core.toolchain import cache_folder, compiler_cache, missing_toolchain
-from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, Calls, Prepare, judge, rounding_words
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.agreement import (
+    UNSTEADY_WORDS,
+    ComparedCalls,
+    Prepare,
+    judge,
+    rounding_words,
+)
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import tensors_in
 from tcready.dynamic.worker.measure.precision import Called, called, called_eagerly
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
@@ -141,7 +147,9 @@ def _counted(found: Backend) -> str:
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
+def _compile_and_call(
+    context: Context, case: Case, mode: str, note: str = COLD
+) -> tuple[Backend, CallOutcome]:
     """Compile again (with the content of the cache folder) and call; `cold_seconds` is the additional time of the first
     call."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
@@ -150,7 +158,7 @@ def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD)
     compiled = compile_callable(model, backend="inductor", mode=mode)
     record = inductor.InductorRecord()
     times: list[float] = []
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
     folder = context.work.options.trace_out if (mode, note) == ("default", COLD) else None
     with inductor.inductor_recording(record), tracing.traced_into(folder):
         for _ in range(COMPILED_CALLS):
@@ -192,11 +200,11 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
 
 
 def _add_difference(
-    context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
+    context: Context, case: Case, eager: Called, outcome: CallOutcome, found: Backend, parts: list[str]
 ) -> Backend:
     """Return the value with its difference from eager; raises _MismatchError if that is more than rounding."""
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         function = model
         if is_compiled:
             inductor.forget_compiled()
@@ -204,7 +212,7 @@ def _add_difference(
         return called(context, function, model, prepare(case), eager.loss).outcome
 
     with inductor.eager_random() if eager.draws else contextlib.nullcontext():
-        result = judge(context, eager.outcome, outcome, Calls(run, cases=(case,), fused=True))
+        result = judge(context, eager.outcome, outcome, ComparedCalls(run, cases=(case,), fused=True))
     if tensors_in(eager.outcome):
         found = replace(found, difference=result.compared.difference if result.compared is not None else 0.0)
     if result.verdict == "not_comparable":

@@ -11,7 +11,7 @@ from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.journal import counted, one_line
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.measure.agreement import case_calls, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.coverage import coverage
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts
 from tcready.dynamic.worker.measure.effects import outcome_of_call
@@ -54,7 +54,7 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     calls = {name: Record() for name in CALLS}
     again: dict[Frame, None] = {}
     breaks: dict[Frame, None] = {}
-    first: Outcome | None = None
+    first: CallOutcome | None = None
     for name, record in calls.items():
         counting = [backend.count()] if name == CALLS[-1] else []
         if first is None:
@@ -82,7 +82,7 @@ def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
     )
 
 
-def _difference(context: Context, blocks: tuple[str, ...], first: Outcome | None) -> str:
+def _difference(context: Context, blocks: tuple[str, ...], first: CallOutcome | None) -> str:
     """Return how the outputs differ from those of eager code; empty if only by rounding."""
 
     def compiled(model: Any) -> Any:

@@ -18,7 +18,7 @@ from tcready.dynamic.worker.core.monkeypatches import find_replaced
 from tcready.dynamic.worker.core.request import Work
 from tcready.dynamic.worker.core.step import Step, failing
 from tcready.dynamic.worker.inputs import library_models, synthesis
-from tcready.dynamic.worker.inputs.loading import SEED_BUILD, Method, build, cases, inputs_of, make_on
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD, MethodTarget, build, cases, inputs_of, make_on
 from tcready.dynamic.worker.inputs.stand_ins import on_meta
 from tcready.schema.enums import Mode
 from tcready.schema.observation import SYNTHESISED
@@ -61,7 +61,7 @@ def _built(context: Context) -> None:
     made_up = work.options.synthesise and context.inputs is None and context.convention is None
     init = getattr(context.module, "get_init_inputs", None)
     if not callable(init):
-        owner = context.value.owner if isinstance(context.value, Method) else context.value
+        owner = context.value.owner if isinstance(context.value, MethodTarget) else context.value
         init = synthesis.init_of(owner) if made_up else None
     with failing(context, "build"):
         journal.write(_announce_size(context) or "build")

@@ -22,7 +22,7 @@ from tcready.dynamic.worker.measure import other_values
 from tcready.dynamic.worker.measure.call_outcome import sharing
 from tcready.dynamic.worker.measure.coverage import coverage, weight_by_case, with_cost
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.measure.effects import ObservedCall
+from tcready.dynamic.worker.measure.effects import EffectRecorder
 from tcready.dynamic.worker.measure.gradients import Trained, watched_step
 from tcready.dynamic.worker.measure.random_calls import compare_compiled, eager_outputs, may_vary
 from tcready.dynamic.worker.torch_internals import dynamo, tracing
@@ -88,7 +88,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     compiled = compile_callable(
         distributed.wrap_in_ddp(model, context.work), backend=explained, **context.compile_options
     )
-    observed = ObservedCall(context, model, compiled)
+    observed = EffectRecorder(context, model, compiled)
     cold = Record()
     drawn: Generators | None = None
     with tracing.traced_into(context.work.options.trace_out):

@@ -12,7 +12,7 @@ from tcready.dynamic.worker.core.journal import counted
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.measure import gradients, other_values
 from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, case_calls, judge, rounding_words
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import tensors_in
 from tcready.dynamic.worker.measure.random_calls import calls_of
 from tcready.schema.run import Compared
@@ -76,8 +76,8 @@ class _Pair:
 
     case: Case
     number: int
-    eager: Outcome
-    compiled: Outcome
+    eager: CallOutcome
+    compiled: CallOutcome
 
 
 def _pairs(context: Context) -> Iterator[_Pair]:

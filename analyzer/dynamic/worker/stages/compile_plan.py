@@ -26,7 +26,7 @@ from tcready.dynamic.worker.plan.choice import (
 )
 from tcready.dynamic.worker.plan.disabling import disabling_code
 from tcready.dynamic.worker.plan.function_trials import function_trials
-from tcready.dynamic.worker.plan.placements import Expected, Measured, measure
+from tcready.dynamic.worker.plan.placements import ExpectedOutputs, Measured, measure
 from tcready.dynamic.worker.plan.region_trials import (
     CAPTURING,
     ISOLATED,
@@ -77,7 +77,7 @@ class _Study:
     """The results of the stage. After each step the plan so far is in the journal."""
 
     context: Context
-    expected: Expected
+    expected: ExpectedOutputs
     tree: Tree
     placements: list[Placement] = field(default_factory=list)
     measured: dict[str, Measured] = field(default_factory=dict)
@@ -192,14 +192,14 @@ def run(context: Context) -> None:
         journal.end("pass", _summary(plan))
 
 
-def _eager_results(context: Context) -> Expected:
+def _eager_results(context: Context) -> ExpectedOutputs:
     """Return the results of eager code; empty if `parity` found that nothing can be compared."""
     parity = context.journal.done.get("parity")
     comparable = parity is None or parity.reason != "not_comparable"
     steps = [step for step in context.eager_steps if isinstance(step, gradients.Trained)]
     if len(steps) < len(context.cases):
         steps = []
-    return Expected(context.eager_outcomes if comparable else None, steps)
+    return ExpectedOutputs(context.eager_outcomes if comparable else None, steps)
 
 
 def _try_placements(study: _Study) -> None:

@@ -21,7 +21,7 @@ from tcready.dynamic.worker.custom_ops import operator_calls
 from tcready.dynamic.worker.inputs.stand_ins import StandIns, speaks_of_meta
 from tcready.dynamic.worker.measure.call_outcome import sharing
 from tcready.dynamic.worker.measure.dispatch_counts import Counts, counted_eager, module_tree
-from tcready.dynamic.worker.measure.effects import ObservedCall, outcome_of_call
+from tcready.dynamic.worker.measure.effects import EffectRecorder, outcome_of_call
 from tcready.dynamic.worker.measure.gradients import watched_step
 from tcready.portable.events.to_schema import line_sets
 
@@ -42,7 +42,7 @@ def run(context: Context) -> None:
                     break
                 continue
             with torch.compiler.set_stance("force_eager"), _naming_the_mode(context):
-                observed = ObservedCall(context, model, model)
+                observed = EffectRecorder(context, model, model)
                 try:
                     output = _count_operations(context, model, observed, case, counts, lines)
                 except (
@@ -50,7 +50,7 @@ def run(context: Context) -> None:
                 ) as error:  # the model raises, does not bear a mode around it, or is no good copy
                     context.stop_copying()
                     model = context.build()
-                    observed = ObservedCall(context, model, model)
+                    observed = EffectRecorder(context, model, model)
                     watching = _watching(context, lines)
                     output = watched_step(context, model, observed, case, [watching], context.eager_steps)
                     context.journal.warn(
@@ -72,7 +72,7 @@ def run(context: Context) -> None:
     operator_calls.record_custom_ops(context)
 
 
-def _call_again(context: Context, model: Any, observed: ObservedCall, case: Case) -> None:
+def _call_again(context: Context, model: Any, observed: EffectRecorder, case: Case) -> None:
     """In inference, store the outcome of a second call. It is made only if the first call changed something."""
     if context.work.options.mode != "infer" or not context.compares:
         return

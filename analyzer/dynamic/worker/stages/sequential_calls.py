@@ -11,8 +11,8 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import StageFailedError, one_line
 from tcready.dynamic.worker.core.step import Step
-from tcready.dynamic.worker.measure.agreement import Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome, join_outcomes
+from tcready.dynamic.worker.measure.agreement import ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, join_outcomes
 from tcready.dynamic.worker.measure.effects import outcome_of_call
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
@@ -38,22 +38,22 @@ def run(context: Context) -> None:
     actual = _compiled_in_turn(context)
     dynamo.reset()
 
-    def run(model: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         if is_compiled:
             dynamo.reset()
         return _outcome(context, model, _compiled(context, model) if is_compiled else model, prepare)
 
-    found = judge(context, expected, actual, Calls(run))
+    found = judge(context, expected, actual, ComparedCalls(run))
     context.in_turn = f"{found.text}, called in turn" if found.verdict == "mistake" else None
 
 
-def _compiled_in_turn(context: Context) -> Outcome:
+def _compiled_in_turn(context: Context) -> CallOutcome:
     """Return the joint outcome of all cases, called one after the other with one compiled callable."""
     journal = context.journal
     dynamo.reset()
     model = context.build()
     compiled = _compiled(context, model)
-    actual: dict[str, Outcome] = {}
+    actual: dict[str, CallOutcome] = {}
     for case in context.cases:
         record = Record()
         try:
@@ -73,7 +73,7 @@ def _unchanged(case: Case) -> Case:
     return case
 
 
-def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> Outcome:
+def _outcome(context: Context, model: Any, function: Callable[..., Any], prepare: Prepare) -> CallOutcome:
     """Return the joint outcome of all cases, called one after the other."""
     each = {case.label: outcome_of_call(context, model, function, prepare(case)) for case in context.cases}
     return join_outcomes(each)

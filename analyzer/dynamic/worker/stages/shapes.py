@@ -28,14 +28,22 @@ from tcready.dynamic.worker.plan.shape_advice import (
     spec_code,
 )
 from tcready.dynamic.worker.plan.shape_axes import (
-    Candidate,
+    AxisCandidate,
     Places,
     candidates,
     inputs_of,
     parameter_names,
     resize_inputs,
 )
-from tcready.dynamic.worker.plan.shape_trial import Call, Expected, Made, Setting, calls_of, compared, sum_up
+from tcready.dynamic.worker.plan.shape_trial import (
+    Expected,
+    Made,
+    TrialCall,
+    TrialSetting,
+    calls_of,
+    compared,
+    sum_up,
+)
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable, takes_dynamic_shapes
 from tcready.schema.enums import StageReason
@@ -49,11 +57,11 @@ from tcready.schema.run import (
     ShapeTrial,
 )
 
-DEFAULT = Setting("default")
+DEFAULT = TrialSetting("default")
 SETTINGS = (
     DEFAULT,
-    Setting("dynamic=True", "model = torch.compile(model, dynamic=True)"),
-    Setting("dynamic=False", "model = torch.compile(model, dynamic=False)"),
+    TrialSetting("dynamic=True", "model = torch.compile(model, dynamic=True)"),
+    TrialSetting("dynamic=False", "model = torch.compile(model, dynamic=False)"),
 )
 STEPS = (1, 2, 3)
 """Numbers that are added to the given size; if the model accepts none of these sizes, multiples of the size are added."""
@@ -174,8 +182,8 @@ def _cases(study: Study) -> None:
     cases = study.context.cases
     if len(cases) < 2:
         return
-    steps = [Call(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
-    steps.insert(1, Call(f"{steps[0].label} again", cases[0], identical=True))
+    steps = [TrialCall(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
+    steps.insert(1, TrialCall(f"{steps[0].label} again", cases[0], identical=True))
     study.note("the cases in the eager model")
     expected = _eager_results(study, CASES, steps)
     if expected is None:
@@ -184,7 +192,7 @@ def _cases(study: Study) -> None:
     study.add(advice=(*study.found.advice, advise(CASES, trials, _limit())))
 
 
-def _eager_results(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
+def _eager_results(study: Study, varied: str, steps: Sequence[TrialCall]) -> Expected | None:
     """Return the results of eager code; None if it does not accept the given inputs and those of one more call."""
     expected = Expected(study.context, study.names, steps)
     if expected.error is not None:
@@ -225,7 +233,7 @@ def _sweep(study: Study) -> None:
 def _vary(study: Study, case: Case, axis: Axis) -> None:
     """Run the trials of one axis and add the advice."""
     name = axis.shape.name
-    given = [Call("given", case), Call("again", case, identical=True)]
+    given = [TrialCall("given", case), TrialCall("again", case, identical=True)]
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
     study.note(f"{name} in the eager model")
@@ -243,14 +251,14 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     order = rank_trials(trials)
     quiet = not changed(usual) and bool(order) and order[0] is usual
     if not quiet and not settles_never(usual):
-        marking = Setting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
+        marking = TrialSetting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
         trials.append(_trial(study, name, marking, steps, expected))
         code = spec_code(name, axis.shape.dimensions, _ranks(case, axis)) if takes_dynamic_shapes() else None
         if code is not None:
-            trials.append(_trial(study, name, Setting("dynamic_shapes", code), steps, expected))
+            trials.append(_trial(study, name, TrialSetting("dynamic_shapes", code), steps, expected))
     order = rank_trials(trials)
     if every_size(usual) and every_size(order[0]):
-        padding = Setting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))
+        padding = TrialSetting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))
         study.note(f"{name} padded in the eager model")
         padded = Expected(study.context, study.names, steps, padding.call_code)
         if padded.error is None:
@@ -262,18 +270,19 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     study.add(advice=(*study.found.advice, advise(name, trials, _limit(), axis.shape.size)))
 
 
-def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
+def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[TrialCall]:
     """Return one call for each size; a size of 1, which Dynamo always compiles separately, comes last."""
     ordered = sorted(sizes, key=lambda size: size == 1)
     return [
-        Call(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size) for size in ordered
+        TrialCall(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size)
+        for size in ordered
     ]
 
 
 # The eager model
 
 
-def _accepted_sizes(study: Study, case: Case, candidate: Candidate) -> Axis:
+def _accepted_sizes(study: Study, case: Case, candidate: AxisCandidate) -> Axis:
     """The sizes that the eager model accepts, with the first of the candidate's groups with which it accepts any."""
     size = candidate.size
     complaint: str | None = None
@@ -302,7 +311,7 @@ def _accepted_sizes(study: Study, case: Case, candidate: Candidate) -> Axis:
     return Axis(replace(known, fixed=complaint), candidate.groups[0])
 
 
-def _axis(study: Study, case: Case, candidate: Candidate, places: Places) -> ShapeAxis:
+def _axis(study: Study, case: Case, candidate: AxisCandidate, places: Places) -> ShapeAxis:
     names = {item.leaf: item.name for item in inputs_of(case, study.names)}
     dimensions = tuple(InputDimension(names[leaf], dimension) for leaf, dimension in places)
     return ShapeAxis(candidate.name, candidate.size, dimensions)
@@ -364,7 +373,7 @@ def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
 
 
 def _trial(
-    study: Study, varied: str, setting: Setting, steps: Sequence[Call], expected: Expected
+    study: Study, varied: str, setting: TrialSetting, steps: Sequence[TrialCall], expected: Expected
 ) -> ShapeTrial:
     """Make the calls of one compiled callable. Raises SpentError if the budget is spent."""
     study.note(f"{varied} under {setting.name}")

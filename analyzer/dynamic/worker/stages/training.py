@@ -20,8 +20,8 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, NOT_REQUESTED, counted, one_line
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.inputs.loss import Loss
-from tcready.dynamic.worker.measure.agreement import EQUAL, UNSTEADY_WORDS, Calls, Prepare, judge
-from tcready.dynamic.worker.measure.call_outcome import Outcome
+from tcready.dynamic.worker.measure.agreement import EQUAL, UNSTEADY_WORDS, ComparedCalls, Prepare, judge
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.gradients import (
     PHASES,
     Trained,
@@ -287,7 +287,7 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
         log.end("optimizer", "not_run", "no parameter requires grad")
         return
 
-    def run(made: Any, prepare: Prepare, is_compiled: bool) -> Outcome:
+    def run(made: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         stepped = _with_gradients(context, made, prepare(case))
         dynamo.reset()
         step = compile_callable(lambda: stepped.step(), backend="eager") if is_compiled else stepped.step
@@ -317,7 +317,7 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     actual = _parameters(model)
     # Compiled code computes with the number of the step as a tensor: less precise, but within torch's own tolerance.
     is_close = not by_tolerance(expected, actual)
-    agreement = EQUAL if is_close else judge(context, expected, actual, Calls(run, cases=(case,)))
+    agreement = EQUAL if is_close else judge(context, expected, actual, ComparedCalls(run, cases=(case,)))
     log.add(
         optimizer_sites=_name_own_sites(sites), optimizer_recompiles=to_schema.join_recompiles(tuple(again))
     )
@@ -342,9 +342,9 @@ def _with_gradients(context: Context, model: nn.Module, case: Case) -> torch.opt
     return _adamw(model)
 
 
-def _parameters(model: nn.Module) -> Outcome:
+def _parameters(model: nn.Module) -> CallOutcome:
     named = wanted_parameters(model).items()
-    return Outcome(tuple((f"parameter {name}", each.detach().clone()) for name, each in named), ())
+    return CallOutcome(tuple((f"parameter {name}", each.detach().clone()) for name, each in named), ())
 
 
 def _adamw(model: nn.Module) -> torch.optim.Optimizer:

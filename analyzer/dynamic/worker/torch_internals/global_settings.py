@@ -66,7 +66,7 @@ def _others() -> Iterator[tuple[str, _Read, _Write]]:
 
 
 @dataclass(frozen=True)
-class Setting:
+class GlobalSetting:
     """A setting that was changed."""
 
     name: str
@@ -76,24 +76,24 @@ class Setting:
 
 
 @contextlib.contextmanager
-def changed_meanwhile() -> Iterator[list[Setting]]:
+def changed_meanwhile() -> Iterator[list[GlobalSetting]]:
     """Restore settings afterwards; the yielded list then holds those that were changed. Settings that this torch lacks,
     or cannot read, are left out."""
     configs = [(config, dict(config.get_config_copy())) for config in _configs()]
     others = [(name, read, write, _read(read)) for name, read, write in _others()]
-    found: list[Setting] = []
+    found: list[GlobalSetting] = []
     try:
         yield found
     finally:
         for config, before in configs:
             for name, value in config.get_config_copy().items():
                 if name in before and value != before[name]:
-                    found.append(Setting(name, _attribute(config, name)[1], before[name], value))
+                    found.append(GlobalSetting(name, _attribute(config, name)[1], before[name], value))
         for name, read, write, (known, value) in others:
             still, now = _read(read)
             # A mix of older and newer names of a precision raises when it is read: it was changed too.
             if known and (not still or now != value):
-                found.append(Setting(name, write, value, now if still else value))
+                found.append(GlobalSetting(name, write, value, now if still else value))
         put_before(found)
 
 
@@ -104,13 +104,13 @@ def _read(read: _Read) -> tuple[bool, Any]:
         return False, None
 
 
-def put_before(settings: Iterable[Setting]) -> None:
+def put_before(settings: Iterable[GlobalSetting]) -> None:
     """Set each setting to its value before the change."""
     for setting in settings:
         setting.write(setting.before)
 
 
-def put_after(settings: Iterable[Setting]) -> None:
+def put_after(settings: Iterable[GlobalSetting]) -> None:
     """Set each setting to its value after the change."""
     for setting in settings:
         setting.write(setting.after)

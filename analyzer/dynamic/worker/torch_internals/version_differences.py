@@ -28,7 +28,7 @@ Name = Literal[
 
 
 @dataclass(frozen=True)
-class Difference:
+class VersionDifference:
     """A name that some versions lack: its module, and its path there."""
 
     name: Name
@@ -41,70 +41,70 @@ class Difference:
 
 
 DIFFERENCES = (
-    Difference(
+    VersionDifference(
         "skip_reason",
         "torch._dynamo.types",
         "ConvertFrameReturn.skip_reason",
         "2.12",
         "the frame's row of metrics says why it was given up",
     ),
-    Difference(
+    VersionDifference(
         "break_ids",
         "torch._dynamo.exc",
         "_load_gb_type_to_gb_id_map",
         "2.9",
         "breaks have no id",
     ),
-    Difference(
+    VersionDifference(
         "cache_entries",
         "torch._C._dynamo.eval_frame",
         "_debug_get_cache_entry_list",
         "",
         "of a recompilation the guards that Dynamo logs are known, and no others",
     ),
-    Difference(
+    VersionDifference(
         "fake_kernel_check",
         "torch._library.utils",
         "has_fake_kernel",
         "",
         "the dispatcher and the registry are asked, which does not know operators that need none since they mutate only",
     ),
-    Difference(
+    VersionDifference(
         "error_on_graph_break",
         "torch._dynamo",
         "error_on_graph_break",
         "",
         "a region's breaks are read from the record",
     ),
-    Difference(
+    VersionDifference(
         "nested_compile_region",
         "torch.compiler",
         "nested_compile_region",
         "",
         "the placement `nested` is not tried",
     ),
-    Difference(
+    VersionDifference(
         "sizes_seen",
         "torch._dynamo.pgo",
         "reset_code_state",
         "",
         "of several arms in a process the later ones compile for sizes that vary as soon as the first one met several",
     ),
-    Difference(
+    VersionDifference(
         "setting_is_default",
         "torch.utils._config_module",
         "ConfigModule._is_default",
         "",
         "settings of Inductor that differ from their defaults are not named",
     ),
-    Difference(
+    VersionDifference(
         "collapsed_frames",
         "torch._dynamo.symbolic_convert",
         "collapse_resume_frames",
         "",
         "the stack of a break is as Dynamo logs it",
     ),
-    Difference(
+    VersionDifference(
         "line_table",
         "torch._dynamo.bytecode_transformation",
         "linetable_311_writer",
