@@ -395,19 +395,31 @@ def test_a_hit_loads_no_parser_and_nothing_that_interprets(project: Path) -> Non
     warm = run_cli(project, "net.py")
     assert warm.stdout == cold.stdout
     unwanted = ("libcst", "networkx", "rich.console", "importlib.metadata", "multiprocessing")
-    ours = (
-        "engine.interpreter",
-        "evaluate",
-        "values",
-        "knowledge",
-        "examine",
-        "judge",
-        "noqa",
-        "index",
-        "rule",
-        "concrete",
-    )
-    assert not loaded(warm) & {*unwanted, *(f"tcready.static.{name}" for name in ours), "tcready.rules"}
+    parts = ("interp.interpreter", "domain.values", "library.semantics", "frontend.noqa", "frontend.index")
+    judging = ("diagnostics.diagnose", "diagnostics.rule", "diagnostics.cst_view", "unit_analysis")
+    ours = {f"tcready.static.{name}" for name in (*parts, *judging)}
+    assert loaded(cold) >= ours - {"tcready.static.diagnostics.cst_view"}
+    assert not loaded(warm) & {*unwanted, *ours, "tcready.rules"}
+
+
+def test_the_key_covers_all_code_that_decides_what_is_found(project: Path) -> None:
+    (project / "net.py").write_text(NET.replace("if x.sum() > 0:\n            x = x + 1", "n = x.item()"))
+    packages = registry.rule_set().packages
+    whole = tuple(name.removesuffix("*") for name in packages if name.endswith(".*"))
+    later = ("tcready.api", "tcready.cli", "tcready.config.", "tcready.merge", "tcready.reports")
+    names = {
+        name for name in loaded(run_cli(project, "net.py", "--jobs", "1")) if name.startswith("tcready.")
+    }
+    assert "tcready.static.interp.interpreter" in names
+    missing = {
+        name
+        for name in names
+        if not name.startswith((*whole, *later))
+        and name not in packages
+        and name.rpartition(".")[0] not in packages
+        and f"{name}.*" not in packages
+    }
+    assert missing <= {"tcready.config", "tcready.fixes", "tcready.portable", "tcready.source"}
 
 
 def test_libcst_is_loaded_for_a_rewrite_alone(project: Path) -> None:

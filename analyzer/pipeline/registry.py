@@ -162,5 +162,6 @@ def _suggesting(likely: Path | None) -> AbstractContextManager[Suggest]:
 def rule_set() -> RuleSet:
     from tcready.static.driver import RuleSet
 
-    packages = ("tcready", "tcready.schema", "tcready.static.*", "tcready.rules.*", "tcready.fixes.rewriting")
+    shared = ("tcready", "tcready.pipeline", "tcready.portable.*", "tcready.schema", "tcready.source.*")
+    packages = (*shared, "tcready.static.*", "tcready.rules.*", "tcready.fixes.*")
     return RuleSet(load_rules, tool, _suggest, _suggesting, packages)

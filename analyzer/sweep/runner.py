@@ -274,7 +274,7 @@ def sweep(
     run_selection.validate_programs(settings.run)
     for python in (*given.get("python", ()), *settings.work.interpreters):
         run_selection.validate_programs(dataclasses.replace(settings.run, python=python))
-    code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.fixes.rewriting"))
+    code = grounds.code_of_tcready(("tcready", "tcready.rules"))
 
     @functools.cache
     def surveyor(python: str | None) -> Surveyor:

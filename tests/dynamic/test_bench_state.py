@@ -550,5 +550,7 @@ def test_every_recompilation_up_to_the_limit_is_counted_and_named(tmp_path: Path
 )  # fmt: skip
 def test_the_first_answer_is_no_surer_than_its_rounds(ratios: tuple[float, ...], told: str) -> None:
     eager = Lane(ArmMeasured(EAGER, None, blocks=ratios), arm=cast("RunningVariant", object()))
-    compiled = Lane(ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("RunningVariant", object()))
+    compiled = Lane(
+        ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("RunningVariant", object())
+    )
     assert told in steady.first_answer([eager, compiled], 1)
