@@ -245,7 +245,7 @@ def test_every_room_that_decides_a_result_is_in_the_key() -> None:
     options = ReadOptions(root=Path("/"))
     key = cache.cache_key(options, registry.rule_set().packages)
     modules = [Path(module.__file__ or "") for module in (schema, interpreter, suggestions, print_call)]
-    tables = Path(torch_tables.__file__).parent / "tables"
+    tables = Path(torch_tables.__file__).parent.with_name("tables")
     for file in (*modules, modules[-1].with_suffix(".md"), tables / "claims.json"):
         before = file.stat()
         try:

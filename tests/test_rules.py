@@ -86,7 +86,7 @@ def test_names_are_unique_and_files_are_named_after_them() -> None:
     expected = {f"{FOLDERS[rule.code[3]]}/{rule.name.replace('-', '_')}" for rule in RULES}
     folder = Path(__file__).parent.parent / "rules"
     for kind in ("py", "md"):
-        files = [path for path in folder.rglob(f"*.{kind}") if not path.name.startswith("_")]
+        files = [path for family in FOLDERS.values() for path in (folder / family).glob(f"[!_]*.{kind}")]
         assert {path.relative_to(folder).with_suffix("").as_posix() for path in files} == expected
 
 

@@ -285,8 +285,8 @@ def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
     calls: list[torch.Tensor] = []
     lane = Lane(ArmMeasured("default"), running, lambda inputs: calls.append(next(inputs)[0][0]))
     lane.feed = Feed(Case(None, (torch.ones(1, 4),), {}), "never")
-    monkeypatch.setattr(steady.memory, "allocated", lambda _context: 500)
-    monkeypatch.setattr(steady.memory, "device_peak", lambda _context: 500 + 30 * len(calls))
+    monkeypatch.setattr(steady.process_memory, "allocated", lambda _context: 500)
+    monkeypatch.setattr(steady.process_memory, "device_peak", lambda _context: 500 + 30 * len(calls))
     assert steady.memory_of_call(context, lane).device_steady == 4 * (16 + 4) + 1000 + 30
 
 
