@@ -1126,7 +1126,7 @@ def test_what_was_read_of_files_that_were_closed_is_not_kept_for_ever(tmp_path: 
         other = Document(f"{number}", tmp_path / f"net_{number}.py", 1, CLEAN)
         read = reader.read([stays, other])
         assert [found.rule for found in read.findings(stays)] == ["TCR301"]
-        held.append(len(reader._asked.session._known))
+        held.append(len(reader._current.session._known))
     assert max(held) <= MOST_CLOSED + 2
     assert held[-1] < 80
 

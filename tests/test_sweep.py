@@ -349,9 +349,9 @@ def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path
         assert later.claim(task, NOTHING) == "done"
         assert later.claim(task, NOTHING, fresh=True) == "mine"
     script = (
-        "import sys; from pathlib import Path; from tcready.sweep.store import Store\n"
+        "import sys; from pathlib import Path; from tcready.sweep.store import ResultStore\n"
         "from tcready.sweep.task import Task; from tcready.sweep.cache_key import Ground; import os\n"
-        "store = Store(Path('s'), 's'); store.begin([])\n"
+        "store = ResultStore(Path('s'), 's'); store.begin([])\n"
         "store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)

@@ -37,14 +37,14 @@ def test_a_patch_is_judged_as_its_name_says(case: str, tmp_path: Path) -> None:
 
 
 def test_calls_that_differ_in_the_same_way_are_described_together() -> None:
-    from tcready.dynamic.worker.proof.trace import _describe_conditions
+    from tcready.dynamic.worker.proof.trace import describe_conditions
 
-    assert _describe_conditions({}) is None
+    assert describe_conditions({}) is None
     assert (
-        _describe_conditions({"for empty inputs": "a", "in train mode": "b"})
+        describe_conditions({"for empty inputs": "a", "in train mode": "b"})
         == "for empty inputs: a; in train mode: b"
     )
     many = {f"for inputs {number}": "a warning" for number in range(9)}
-    assert _describe_conditions(many) == "for inputs 0, for inputs 1, in 7 other kinds of calls: a warning"
+    assert describe_conditions(many) == "for inputs 0, for inputs 1, in 7 other kinds of calls: a warning"
     three = {f"for inputs {number}": "a warning" for number in range(3)}
-    assert _describe_conditions(three) == "for inputs 0, for inputs 1, for inputs 2: a warning"
+    assert describe_conditions(three) == "for inputs 0, for inputs 1, for inputs 2: a warning"

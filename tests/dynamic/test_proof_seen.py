@@ -334,7 +334,8 @@ import sys
 from pathlib import Path
 
 import torch
-from tcready.dynamic.worker.proof.effects_of_call import another_message, observe_call, difference, noticed, restless
+from tcready.dynamic.worker.proof.behaviour_differences import another_message, difference, noticed, restless
+from tcready.dynamic.worker.proof.effects_of_call import observe_call
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])

@@ -27,7 +27,7 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from mcp.types import McpTool as DescribedTool
+from mcp.types import Tool as DescribedTool
 from tcready import api
 from tcready.integrations.mcp.answer import fit_answer
 from tcready.integrations.mcp.arguments import Arguments, parse_arguments, schema_of
