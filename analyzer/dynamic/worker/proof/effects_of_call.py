@@ -506,11 +506,12 @@ def _checksum(tensor: torch.Tensor) -> int:
     """
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
-    size = tensor.element_size()
-    is_aligned = tensor.numel() * size % 8 == tensor.storage_offset() * size % 8 == 0
-    if tensor.is_contiguous() and is_aligned:
-        return int(tensor.view(-1).view(torch.int64).sum())
-    return int(tensor.view(INTEGERS[size]).sum(dtype=torch.int64))
+    size, flat = tensor.element_size(), tensor.contiguous().view(-1)
+    if flat.numel() * size % 8:
+        return int(flat.view(INTEGERS[size]).sum(dtype=torch.int64))
+    if flat.storage_offset() * size % 8:
+        flat = flat.clone()
+    return int(flat.view(torch.int64).sum())
 
 
 def _containers(model: Any) -> dict[str, Any]:
