@@ -14,7 +14,7 @@ WORKER = "tcready.dynamic.worker"
 OF_SEVERAL = ("config", "fixes", "integrations", "pipeline", "portable", "source")
 """Packages in which each module or package is a component by itself."""
 LISTED_ELSEWHERE = {"rules"}
-"""Components whose files have pages of their own."""
+"""Components with files that have pages of their own."""
 
 
 def find_modules() -> dict[str, Path]:

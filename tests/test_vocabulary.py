@@ -56,8 +56,8 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_bytes())
 
 
-def names_of(node: ast.AST) -> str | None:
-    """The name that a definition or an assignment gives."""
+def name_of(node: ast.AST) -> str | None:
+    """Return the name that a definition or an assignment binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return node.name
     return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else None
@@ -65,7 +65,7 @@ def names_of(node: ast.AST) -> str | None:
 
 def wrong_names(path: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        name = names_of(node)
+        name = name_of(node)
         if name is None or (path.startswith("analyzer/schema/") and name in FIELDS_OF_THE_JSON):
             continue
         for word in name.lower().split("_"):

@@ -182,11 +182,11 @@ def _with_table(_root: Path, before: bytes | None) -> bytes:
         )
     except (TcreadyError, LookupError, TypeError):
         raise _Unable(
-            f"[{pyproject.TABLE}] cannot be added below what stands there; add it by hand"
+            f"[{pyproject.TABLE}] cannot be added below the existing text; add it by hand"
         ) from None
     if not added or repr(expected) != repr(dict(contents)):
         raise _Unable(
-            f"[{pyproject.TABLE}] cannot be added without changing what stands there; add it by hand"
+            f"[{pyproject.TABLE}] cannot be added without changing the existing text; add it by hand"
         )
     return after.encode()
 

@@ -12,9 +12,7 @@ from tcready.fixes.rewriting.style import tidy
 from tcready.fixes.rewriting.suggestions import Proposal
 from tcready.schema.display_paths import display_path
 from tcready.schema.edit import Edit
-from tcready.schema.proof import (
-    FixChange,
-)
+from tcready.schema.proof import FixChange
 from tcready.source.edits import apply_edits
 from tcready.static.diagnostics.rule import Declined, Rule
 from tcready.static.frontend import module_search, source
@@ -154,8 +152,8 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
         return [c for c in found.values() if len(c.change.settings) == largest]
     found = alone
     places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
-    # what an edit may cure is not put below a setting as well, before the edit was tried; what a setting may cure by
-    # itself is not written anew for the sake of another setting
+    # If an edit may fix a break, no setting is tried for it before the edit. If a setting alone may fix it, the code is
+    # not rewritten for another setting.
     settings_alone = any(c.change.settings and not c.change.edits for c in found.values())
     return [
         c

@@ -151,7 +151,7 @@ def _with_others(work: FixRounds, each: Done, texts: Mapping[str, str], *, own: 
         return reason
     seen = trial.observation
     work.files.now.update(texts)
-    left = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
+    left = work.unmodified_lines((site.path, site.line) for site in seen.break_sites)
     return dataclasses.replace(
         result,
         no_fix=tuple(item for item in result.no_fix if (item.path, item.line) in left),
@@ -180,7 +180,7 @@ def _in_rounds(
         work = FixRounds(target, root, files, wanted, announce, prove, by_code, operators=first.custom_ops)
         fixed, after = _worked(work, first, reading, rules)
     result = fixed.result
-    stood = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
+    breaking = [(site.path, site.line) for site in first.break_sites if files.path(site.path) is not None]
     untouched = dataclasses.replace(
         result,
         changes=(),
@@ -189,7 +189,7 @@ def _in_rounds(
         third_party_patch="",
         breaks_after=result.breaks_before,
         share_after=result.share_before,
-        left=tuple(dict.fromkeys(stood)),
+        left=tuple(dict.fromkeys(breaking)),
         kept_out=(),
     )
     return Done(target, run, first, after, fixed, untouched)
@@ -281,12 +281,12 @@ def _worked(
     lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
         announce(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
-        broke = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
+        broke = work.unmodified_lines((site.path, site.line) for site in seen.break_sites)
         accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
         refused += left
         lines = ((t.path, line) for t in seen.traced for a, b in t.ranges for line in range(a, b + 1))
-        compiled = set(work.as_they_stood(lines))
+        compiled = set(work.unmodified_lines(lines))
         lost = tuple(place for place in broke if place not in compiled)
     if changes and not _is_gained(first, seen):
         refused += [
@@ -295,7 +295,7 @@ def _worked(
         ]
         changes, seen, lost = [], first, ()
         work.files.now.clear()
-    left_over = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
+    left_over = work.unmodified_lines((site.path, site.line) for site in seen.break_sites)
     files = work.files.changed()
     result = FixResult(
         changes=tuple(changes),
@@ -465,9 +465,9 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
     texts = dict(files.now)
     maps = files.maps()
 
-    def stood(path: Path | None, line: int) -> int:
+    def original_line(path: Path | None, line: int) -> int:
         known = maps.get(str(path))
-        return line if known is None else known.stood(line)
+        return line if known is None else known.replaced_line(line)
 
     for finding in findings:
         rule = by_code.get(finding.rule or "")
@@ -478,7 +478,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             continue
         if finding.path not in concrete:
             concrete[finding.path] = Concrete(files.source(str(path)))
-        line = stood(path, finding.line)
+        line = original_line(path, finding.line)
         cell = place_in(concrete[finding.path].source.cells, finding.line)
         if cell is not None:
             place = path_in(finding.path, cell)
@@ -508,7 +508,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
     # what is written anew there takes the rest of the line along: another reading shows what is left of it
     anew = {
-        (each.path, stood(files.path(each.path), line))
+        (each.path, original_line(files.path(each.path), line))
         for each in found.changes
         for e in each.edits
         for line in range(e.start_line, e.end_line + 1)

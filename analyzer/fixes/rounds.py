@@ -195,8 +195,8 @@ class FixRounds:
     def _fake_kernels_at(
         self, shown: str, now: Source, line: int, before: int
     ) -> Iterator[Proposal | Declined]:
-        """Return the missing fake kernels of the operators called on a line, which was the line `stands` before any
-        change."""
+        """Return the missing fake kernels of the operators called on a line, which was the line `before` without
+        changes."""
         for each in self.operators:
             if LACKS in each.lacks and (each.path, each.line) == (shown, before):
                 yield from register_fake_kernel(shown, now, line, each)
@@ -306,7 +306,7 @@ class FixRounds:
                 )  # fmt: skip
                 yield Candidate(change, self.files.with_edits(change.edits))
 
-    def as_they_stood(self, places: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    def unmodified_lines(self, places: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
         """Return lines, by display path, as they were before any change, without those of unknown files."""
         lines: dict[str, set[int]] = {}
         for shown, line in places:

@@ -207,7 +207,7 @@ _FIELDS = MappingProxyType(
         "Good": "good",
     }
 )
-"""The attribute of `Break` that each field of a section on a type sets."""
+"""The attribute of `BreakType` that each field of a section on a type sets."""
 _FIELD = re.compile(r"\*\*(.+?):\*\*\s*")
 _GB_ID = r"GB\d{4}"
 

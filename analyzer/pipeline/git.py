@@ -99,7 +99,7 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
     patch = ask(root, *_PATCH.split(), commit, "--")
     unknown = ask(Path(folder), "ls-files", "--others", "--exclude-standard", "-z")
     if patch is None or unknown is None:
-        raise TcreadyError(f"{option}: git did not tell what changed")
+        raise TcreadyError(f"{option}: git did not list the changes")
     found: dict[str, list[tuple[int, int]]] = {}
     whole = ((name, (1, sys.maxsize)) for name in unknown.split("\0") if name)
     for name, lines in (*_hunks(patch), *whole):

@@ -81,7 +81,7 @@ def report_of(
     if observations:
         seen = run_sources.load_runs(observations, base, announce)
         apart = tuple(
-            f"{run.target} was run elsewhere and is not what was named here: its run stands beside what was read"
+            f"{run.target} was run elsewhere and is not what was named here: its run is reported in addition"
             for run in seen.runs
             if not run_selection.is_named(run.target, names, base)
         )
@@ -122,7 +122,7 @@ def report_of(
     report = dataclasses.replace(
         report,
         targets=tuple(
-            each  # what was asked of a run elsewhere, its worker wrote down
+            each  # the worker of a run elsewhere recorded its own options
             if observations and each.was_run
             else each.with_command(
                 run_selection.command_arguments(each.target, models.get(each.target), chosen)

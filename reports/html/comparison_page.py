@@ -64,7 +64,7 @@ def render(comparison: Comparison, editor: str = "none", root: Path | None = Non
     return laid_out(
         "compared.html.jinja",
         page=_page(shown, opens),
-        told=comparison_text,
+        wording=comparison_text,
         BENCH_WORD=BENCH_WORD,
         time_interval=time_interval,
         status=_status,
@@ -95,14 +95,19 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
             group(
                 "new",
                 "What appeared",
-                "What the earlier report does not tell, and what else differs.",
+                "Findings that the earlier report does not show, and other differences.",
                 ["new"],
             ),
-            group("fixed", "What went", "What the later report could have told, and does not.", ["fixed"]),
+            group(
+                "fixed",
+                "What went",
+                "Findings that the later report could have shown, and does not show.",
+                ["fixed"],
+            ),
             group(
                 "not_compared",
                 "Not compared",
-                "What the later report does not tell and could not have told.",
+                "Findings that the later report does not show and could not have shown.",
                 ["not_compared"],
             ),
             group(

@@ -71,7 +71,7 @@ def class_sentence(found: ServedClass) -> str:
     condition = f"; compiled if {found.enable_if}" if found.enable_if else ""
     taken = "; taken back by ignore_torch_compile" if found.ignored else ""
     above = f", as {found.inherits} is" if found.inherits else ""
-    dynamic = dims or "none that is told"
+    dynamic = dims or "none known"
     return f"{found.name} ({found.path}:{found.line}){above}: dynamic are {dynamic}{condition}{taken}"
 
 

@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared.wording import (
-    visible,
-)
+from tcready.reports.shared.wording import visible
 from tcready.reports.text.column_width import cell_len, chop_cells
 from tcready.schema.value_class import dataclass
 

@@ -758,7 +758,7 @@ def without_number(place: Located) -> Ways:
     yield Rewrite(
         "The tensor is passed where torch accepts one",
         (Change((node,), (made,)),),
-        "a tensor stands where a number was read: it must be 0-d, and may be rounded differently",
+        "a tensor replaces the number: it must be 0-d, and may be rounded differently",
         torch[1] if name == "full_like" else (),
     )
 

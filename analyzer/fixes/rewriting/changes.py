@@ -539,7 +539,7 @@ class LineMap:
         begin, _, first, last, same = self._blocks[at]
         return begin + line - first if same and first < line <= last else None
 
-    def stood(self, line: int) -> int:
-        """Return the same; for a new line, the first line of those that it replaces."""
+    def replaced_line(self, line: int) -> int:
+        """Return the same; for a new line, the first of the lines that it replaces."""
         begin = self._blocks[bisect.bisect_right(self._starts, line - 1) - 1][0]
         return self.came_from(line) or begin + 1

@@ -50,7 +50,7 @@ class Change:
     old: tuple[Any, ...]
     new: tuple[Any, ...]
     piece: Any = None
-    """The `concrete.Piece` with `old`, if it is not the one of the place."""
+    """The `cst_view.CstRegion` with `old`, if it is not the one of the place."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Rule:
     makes it do so."""
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
-    `concrete.Located`, which may be any expression."""
+    `cst_view.Located`, which may be any expression."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
     may_autofix: bool = False

@@ -98,7 +98,7 @@ def _find_sections(lines: Sequence[str], name: str) -> list[int]:
 
 
 def _parse_samples(lines: Sequence[str], start: int, end: int, name: str) -> Iterator[Sample]:
-    """The samples of the section whose heading is at `start`."""
+    """Return the samples of the section with the heading at `start`."""
     fields: dict[str, Any] = {}
     index, begin, count = start + 1, start, 0
     while index < end:

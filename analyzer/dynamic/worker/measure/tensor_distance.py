@@ -12,9 +12,7 @@ from tcready.dynamic.worker.measure.call_outcome import (
     is_discrete,
     kind_of,
 )
-from tcready.dynamic.worker.measure.precision import (
-    eps_of,
-)
+from tcready.dynamic.worker.measure.precision import eps_of
 
 CHUNK = 1 << 22
 """The number of values that are copied to float64 at a time."""
