@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import pkgutil
 import re
 import sys
 from pathlib import Path
 
 import pytest
+import tcready.fixes.rewriters
 import tcready.rules
 from rewriting import forward, proposed
 from tcready import api
@@ -364,14 +366,15 @@ def test_what_is_nested_deeper_than_the_stack_is_declined(tmp_path: Path) -> Non
 
 
 def _reasons() -> dict[str, re.Pattern[str]]:
-    """Where each reason of a rule stands, and what it reads like: what is filled in is anything."""
+    """Return the place of each reason in the code, with a pattern of its text: values that are filled in match anything."""
     found = {}
-    folder = Path(str(tcready.rules.__file__)).parent
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder).with_suffix("").parts
-        module = (
-            importlib.import_module(f"tcready.rules.{'.'.join(parts)}") if path.stem != "__init__" else None
-        )
+    modules = [
+        importlib.import_module(each.name)
+        for package in (tcready.rules, tcready.fixes.rewriters)
+        for each in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+    ]
+    for module in modules:
+        path = Path(str(module.__file__))
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "Declined"):
                 continue

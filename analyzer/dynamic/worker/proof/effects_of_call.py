@@ -486,7 +486,7 @@ def _versions(model: Any) -> dict[str, tuple[int, int, int | None]]:
 
 
 def _is_small(parameters: Mapping[str, nn.Parameter]) -> bool:
-    return sum(each.numel() for each in parameters.values()) <= SMALL
+    return bool(sum(each.numel() for each in parameters.values()) <= SMALL)
 
 
 def _version(parameter: nn.Parameter, is_small: bool) -> tuple[int, int, int | None]:
