@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from textwrap import indent
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, cast
 
@@ -108,7 +109,8 @@ class BreakPage:
         """What it says of one type as text: the prose, and the example, or why there is none."""
         found = self.find(gb_id)
         what = f"{found.what} {found.remedy}".strip() + "\n\n" if found else ""
-        return f"{self.name}: {self.page.strip()}\n\n## This type\n\n{what}{self.example(gb_id, _indented)}\n"
+        example = self.example(gb_id, lambda code: indent(code, "    "))
+        return f"{self.name}: {self.page.strip()}\n\n## This type\n\n{what}{example}\n"
 
     def example(self, gb_id: str, code: Callable[[str], str]) -> str:
         """The example of one type, or why there is none; `code` lays out code."""
@@ -130,10 +132,6 @@ class BreakPage:
         if match is None:
             raise KeyError(f"{self.name}: the page has no section {title!r}")
         return match[1].strip()
-
-
-def _indented(code: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
 def without_mark(code: str) -> str:

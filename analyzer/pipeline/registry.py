@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from tcready.schema.enums import TcreadyError
@@ -100,8 +101,8 @@ def page_of(rule: Rule) -> str:
     made = example(rule)
     if made is not None:
         how = " ".join(f"{each}." for each in made.how)
-        of = "" if made.before == rule.before else f"Before:\n\n{_indented(made.before)}\n\nAfter:\n\n"
-        return f"{rule.document}\n## Rewrite\n\n{how}\n\n{of}{_indented(made.after)}\n"
+        of = "" if made.before == rule.before else f"Before:\n\n{indent(made.before, '    ')}\n\nAfter:\n\n"
+        return f"{rule.document}\n## Rewrite\n\n{how}\n\n{of}{indent(made.after, '    ')}\n"
     return f"{rule.document}\n## Rewrite\n\n{rule.no_rewrite}\n" if rule.no_rewrite else rule.document
 
 
@@ -141,10 +142,6 @@ def page_of_break(code: str) -> str:
 
 def _versions(versions: Iterable[tuple[int, int]]) -> str:
     return ", ".join(f"{major}.{minor}" for major, minor in versions)
-
-
-def _indented(code: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
 def _suggest(suspects: Sequence[FixCandidate]) -> Iterable[tuple[Edit, ...]]:

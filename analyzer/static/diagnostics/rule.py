@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from textwrap import indent
 from typing import Any, TypeAlias
 
 from tcready.schema.enums import Confidence, Effect, Level
@@ -156,7 +157,7 @@ class Rule:
         """The whole page as text: what the rule claims, its prose, and the example before and after."""
         ids = ", ".join(self.gb_ids)
         claim = f"{self.code} {self.name} ({self.level}, {self.effect.replace('_', ' ')}{f'; {ids}' if ids else ''})"
-        before, after = _indented(self.shown(self.bad[0])), _indented(self.shown(self.good[0]))
+        before, after = (indent(self.shown(samples[0]), "    ") for samples in (self.bad, self.good))
         example = f"## Example\n\nBefore:\n\n{before}\n\nAfter:\n\n{after}\n"
         return f"{claim}\n\n{self.page.strip()}\n\n{example}"
 
@@ -176,10 +177,6 @@ class Rule:
 
     def text(self) -> RuleText:
         return RuleText(self.code, self.name, self.summary, self.why, self.instead, self.before, self.after)
-
-
-def _indented(code: str) -> str:
-    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
 Span: TypeAlias = "tuple[int, int, int, int]"
