@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
-from tcready.fixes.rewriters.rewrites import Ways, bare, expression, line_of
+from tcready.fixes.rewriters.rewrites import Ways, bare, expression, is_compiling, line_of
 from tcready.fixes.rewriters.statements import (
     assigned_in,
     block_of,
@@ -68,7 +68,7 @@ def _fresh_where_compiled(value: cst.BaseExpression, torch: str) -> cst.BaseExpr
     made = _fresh(value)
     if made is value:
         return value
-    return cst.IfExp(body=made, test=_compiling(torch), orelse=value)
+    return cst.IfExp(body=made, test=is_compiling(torch), orelse=value)
 
 
 def _from_elsewhere(place: Located, sides: Sequence[cst.BaseStatement]) -> str | None:
@@ -103,10 +103,6 @@ def _grouped(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if node.lpar else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-def _compiling(torch: str) -> cst.BaseExpression:
-    return cst.parse_expression(f"{torch}.compiler.is_compiling()")
-
-
 def cond_of_expression(
     whole: cst.IfExp, torch: str, imports: tuple[str, ...], test: cst.BaseExpression
 ) -> Ways:
@@ -124,7 +120,7 @@ def cond_of_expression(
     yes, no = (_fresh(side) for side in sides)
     made = expression(f"{torch}.cond(test, lambda: yes, lambda: no)", test=test, yes=bare(yes), no=bare(no))
     alias = expression(
-        "made if compiling else whole", made=made, compiling=_compiling(torch), whole=_grouped(whole)
+        "made if compiling else whole", made=made, compiling=is_compiling(torch), whole=_grouped(whole)
     )
     yield Rewrite(
         HOW_COND,
@@ -224,7 +220,7 @@ def cond_of_statement(
         return line_of(cst.Assign([cst.AssignTarget(cst.parse_expression(", ".join(results)))], value))  # type: ignore[arg-type]
 
     both = cst.If(
-        test=_compiling(torch),
+        test=is_compiling(torch),
         body=cst.IndentedBlock([ending(call)]),
         orelse=cst.Else(body=cst.IndentedBlock([ending(plain)])),
         leading_lines=[cst.EmptyLine(indent=False)],

@@ -24,7 +24,7 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
 )
 from tcready.fixes.rewriters.operators import raising_operator
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, in_place_of, torch_name
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, in_place_of, is_compiling, torch_name
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def rewrite_raise(place: Located) -> Ways:
         yield alone
         return
     as_it_is = cst.If(test=in_python(bad) if negated else branch.test, body=body)
-    both = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
+    both = cst.If(test=is_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
     yield Rewrite(
         "In compiled code, the check becomes an assertion inside the graph",
         (in_place_of(place, branch, (both, *after)),),
@@ -102,7 +102,7 @@ def rewrite_raise(place: Located) -> Ways:
             opposite(bad), lambda part: [_called(operator[0], as_tensor(place, name, part), text)], body
         )
         assert same is not None
-        graph = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=same), orelse=as_it_is)
+        graph = cst.If(test=is_compiling(name), body=cst.IndentedBlock(body=same), orelse=as_it_is)
         yield Rewrite(
             f"In compiled code, the check becomes a custom operator, which raises {kind} too",
             (in_place_of(place, branch, (graph, *after)),),
@@ -151,7 +151,7 @@ def rewrite_assert(place: Located) -> Ways:
     if not constant:
         in_graph = _required(tree, lambda part: [_asserted(name, as_tensor(place, name, part), text)], checks)
         both = cst.If(
-            test=_compiling(name),
+            test=is_compiling(name),
             body=cst.IndentedBlock(body=in_graph or made),
             orelse=cst.Else(body=cst.IndentedBlock(body=[line.with_changes(leading_lines=())])),
         )
@@ -324,10 +324,6 @@ def _catches(handler: ast.ExceptHandler, kind: str) -> bool:
         if any(not isinstance(one, type) or issubclass(one, caught) for one in raised):
             return True
     return False
-
-
-def _compiling(torch: str) -> cst.BaseExpression:
-    return cst.parse_expression(f"{torch}.compiler.is_compiling()")
 
 
 def _assert(test: cst.BaseExpression, text: cst.BaseExpression | None) -> cst.BaseStatement:

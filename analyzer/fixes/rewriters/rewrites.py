@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 Ways = Iterator[Rewrite | Declined]
 
 
+def is_compiling(torch: str) -> cst.BaseExpression:
+    """Return the test whether the code is being compiled; `torch` is the file's name for torch."""
+    return cst.parse_expression(f"{torch}.compiler.is_compiling()")
+
+
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     """Return the file's name for torch, and the import that it lacks; None if the name means something else around
     the place."""

@@ -17,7 +17,15 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
     without_conversion,
 )
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
+from tcready.fixes.rewriters.rewrites import (
+    NO_TORCH,
+    Ways,
+    bare,
+    expression,
+    is_compiling,
+    line_of,
+    torch_name,
+)
 from tcready.fixes.rewriters.shapes import is_pure
 from tcready.fixes.rewriters.statements import (
     assigned_in,
@@ -261,7 +269,7 @@ def rewrite_while(place: Located) -> Ways:
     if python is not None:
         inside = cst.If(test=python, body=cst.IndentedBlock(body=[run]))
     both = cst.If(
-        test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+        test=is_compiling(name),
         body=cst.IndentedBlock([inside]),
         orelse=cst.Else(body=cst.IndentedBlock([loop.with_changes(leading_lines=())])),
         leading_lines=[cst.EmptyLine(indent=False)],
@@ -326,7 +334,7 @@ def rewrite_check(place: Located) -> Ways:
     only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
     if position and isinstance(only, cst.Expr) and only.value is call:
         both = cst.If(
-            test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+            test=is_compiling(name),
             body=cst.IndentedBlock([line_of(cst.Expr(made))]),
             orelse=cst.Else(body=cst.IndentedBlock([line.with_changes(leading_lines=())])),
         )
