@@ -23,24 +23,18 @@ UNHASHED = re.compile(r"torch(vision)?==")
 def pinned() -> dict[str, tuple[str, str]]:
     """The version and the SHA-256 of each package."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    wanted = [
-        line for line in lines if line.strip() and not line.startswith("#") and not UNHASHED.match(line)
-    ]
+    wanted = [line for line in lines if line.strip() and not line.startswith("#") and not UNHASHED.match(line)]
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "asked.txt"
         asked.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-        command = (
-            "install --quiet --dry-run --ignore-installed --no-deps --only-binary :all: --report -".split()
-        )
+        command = "install --quiet --dry-run --ignore-installed --no-deps --only-binary :all: --report -".split()
         done = subprocess.run(  # noqa: S603  pip, with arguments of ours
             [sys.executable, "-m", "pip", *command, "-r", str(asked)], stdout=subprocess.PIPE, check=True
         )
     return packages(json.loads(done.stdout))
 
 
-def packages(
-    report: dict[str, list[dict[str, dict[str, dict[str, dict[str, str]]]]]],
-) -> dict[str, tuple[str, str]]:
+def packages(report: dict[str, list[dict[str, dict[str, dict[str, dict[str, str]]]]]]) -> dict[str, tuple[str, str]]:
     """The same of a report that pip wrote."""
     return {
         str(each["metadata"]["name"]): (

@@ -21,14 +21,7 @@ from tcready.pipeline.registry import page_of as page_of
 from tcready.pipeline.registry import page_of_break as page_of_break
 from tcready.pipeline.registry import rule_named as rule_named
 from tcready.pipeline.registry import version as version
-from tcready.pipeline.report_steps import (
-    Announce,
-    at_its_commit,
-    report_of,
-    torch_of,
-    with_figures,
-    with_tables,
-)
+from tcready.pipeline.report_steps import Announce, at_its_commit, report_of, torch_of, with_figures, with_tables
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.schema.enums import Level, Mode, TcreadyError
 from tcready.schema.observation import Observation
@@ -172,9 +165,7 @@ def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked
     from tcready.pipeline import live_objects
 
     chosen = _chosen(None, root, {})
-    return live_objects.check_live_cell(
-        text, dataclasses.replace(chosen.read, torch=torch_of(chosen)), chosen.report
-    )
+    return live_objects.check_live_cell(text, dataclasses.replace(chosen.read, torch=torch_of(chosen)), chosen.report)
 
 
 def check_targets(
@@ -258,13 +249,7 @@ def check_trace(
         {name: value for name, value in run_sources.as_the_job(found[1]).items() if not chosen.is_given(name)}
     )
     return report_of(
-        names or run_sources.sources_in(found[1], chosen.root),
-        False,
-        (),
-        chosen,
-        announce,
-        progress,
-        traced=found,
+        names or run_sources.sources_in(found[1], chosen.root), False, (), chosen, announce, progress, traced=found
     )
 
 
@@ -315,9 +300,7 @@ def fix(
     )
 
 
-def _chosen(
-    settings: Settings | None, root: str | os.PathLike[str] | None, options: Mapping[str, Any]
-) -> Settings:
+def _chosen(settings: Settings | None, root: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Settings:
     """Return the settings of a call: the given ones, or the defaults, at `root`, with the keywords of the call."""
     base = Path(root or (settings.root if settings else Path.cwd())).resolve()
     return dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
@@ -328,9 +311,7 @@ def settings_for(targets: Sequence[str], settings: Settings) -> Settings:
     from tcready.pipeline import run_selection
 
     tables = [
-        table
-        for target in targets
-        for table in run_selection.matching(target, settings.tables or (), settings.root)
+        table for target in targets for table in run_selection.matching(target, settings.tables or (), settings.root)
     ]
     return settings.with_table(tables[0]) if len(tables) == 1 else settings
 
@@ -438,9 +419,7 @@ def sweep(
     return at_its_commit(report, chosen.root) if chosen.work.checkout else report
 
 
-def export_sweeps(
-    store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
-) -> None:
+def export_sweeps(store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
     """Write every result in a store of sweeps to one Parquet file.
 
     Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
@@ -489,9 +468,7 @@ def prove(
 
     chosen = _chosen(settings, root, options)
     named_models.reject_library_models((target,), chosen.root)
-    return proposals.proved_patch(
-        target, with_tables(chosen), rule_set(), (patch, named), announce, progress, beside
-    )
+    return proposals.proved_patch(target, with_tables(chosen), rule_set(), (patch, named), announce, progress, beside)
 
 
 def changed_by(patch: str, named: str = "the patch") -> list[str]:
@@ -598,9 +575,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     """
     from tcready.pipeline import observations
 
-    return observations.combine_files(
-        files, Path(root or Path.cwd()).resolve(), tool(), with_figures, advice()
-    )
+    return observations.combine_files(files, Path(root or Path.cwd()).resolve(), tool(), with_figures, advice())
 
 
 def explain(
@@ -691,10 +666,7 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
 
 
 def compare_versions(
-    targets: Sequence[str],
-    versions: tuple[tuple[int, int], tuple[int, int]],
-    settings: Settings,
-    **asked: Any,
+    targets: Sequence[str], versions: tuple[tuple[int, int], tuple[int, int]], settings: Settings, **asked: Any
 ) -> tuple[Comparison, Report]:
     """Compare the findings in the source for two versions of torch, and return the comparison and the later report.
 

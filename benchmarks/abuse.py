@@ -190,9 +190,7 @@ def kill(victim: Victim, kills: int, seed: int) -> Iterator[str]:
     print(f"| kill -9 of `{victim.name}` | {ended['killed']} | {dict(ended)} |", flush=True)
 
 
-def _undisturbed(
-    folder: Path, victim: Victim, before: dict[str, bytes]
-) -> tuple[dict[str, bytes], set[str], float]:
+def _undisturbed(folder: Path, victim: Victim, before: dict[str, bytes]) -> tuple[dict[str, bytes], set[str], float]:
     """The files as the command leaves them, what the next run says before and after it, and the seconds that it takes."""
     _reset(folder, before, True)
     said = {tcready(folder, *victim.again).stdout}
@@ -318,22 +316,14 @@ def clock(_kills: int, _seed: int) -> Iterator[str]:
         (folder / "shim.c").write_text(SHIM)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"], cwd=folder, check=True)
         jumping = {"LD_PRELOAD": str(folder / "shim.so")}
-        probe = [
-            sys.executable,
-            "-c",
-            "import time; a = [time.time() for _ in range(9)]; print(max(a) - min(a))",
-        ]
-        spread = subprocess.run(
-            probe, env={**os.environ, **jumping}, capture_output=True, text=True, check=True
-        )
+        probe = [sys.executable, "-c", "import time; a = [time.time() for _ in range(9)]; print(max(a) - min(a))"]
+        spread = subprocess.run(probe, env={**os.environ, **jumping}, capture_output=True, text=True, check=True)
         assert float(spread.stdout) > 1e8, "the shim does nothing"
         (folder / "model.py").write_text(RUN)
         (folder / "hangs.py").write_text(RUN.replace("return x * 2", "while True: pass"))
         said = []
         for environment in ({}, jumping, jumping):
-            done = tcready(
-                folder, "check", "model.py", "-q", "--output-format", "concise", environment=environment
-            )
+            done = tcready(folder, "check", "model.py", "-q", "--output-format", "concise", environment=environment)
             said.append((done.returncode, done.stdout, done.stderr))
         if len(set(said)) != 1:
             yield f"another report under a jumping clock: {said}"
@@ -390,18 +380,7 @@ def users(_kills: int, seed: int) -> Iterator[str]:
     if os.getuid() or shutil.which("setpriv") is None:
         print("| a cache of two users | not run: it needs root and `setpriv` | |")
         return
-    through = [
-        "setpriv",
-        "--reuid",
-        "12001",
-        "--regid",
-        "12001",
-        "--clear-groups",
-        "sh",
-        "-c",
-        'exec "$@"',
-        "sh",
-    ]
+    through = ["setpriv", "--reuid", "12001", "--regid", "12001", "--clear-groups", "sh", "-c", 'exec "$@"', "sh"]
     probe = [*through, *TCREADY, "--version"]  # setpriv itself still starts what only root may
     if subprocess.run(probe, cwd="/", capture_output=True, check=False).returncode:
         print("| a cache of two users | not run: other users cannot start this interpreter | |")
@@ -440,8 +419,7 @@ def users(_kills: int, seed: int) -> Iterator[str]:
                 if draw.random() < 0.3:
                     (folder / "model.py").write_text(STATIC.format(n="") + "\n" * draw.randrange(9))
     print(
-        f"| one cache, two users in turn, three kinds of folders | {count} | each run as without a cache |",
-        flush=True,
+        f"| one cache, two users in turn, three kinds of folders | {count} | each run as without a cache |", flush=True
     )
 
 
@@ -458,9 +436,7 @@ def together(_kills: int, seed: int) -> Iterator[str]:
             if number % 3 == 0:
                 shutil.rmtree(folder / ".tcready_cache", ignore_errors=True)
             started = [
-                subprocess.Popen(
-                    command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-                )
+                subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 for _ in range(8)
             ]
             for process in started[::4]:
@@ -510,16 +486,10 @@ HOSTILE: dict[str, tuple[str, str]] = {
         + 'for each in (b"", b"{", b"[]", b"{}", b"\\xff", b"[" * 100_000, b\'{"doing": 3}\'):\n    open(state, "wb").write(each); time.sleep(0.3)',
         "pass",
     ),
-    "puts a pipe in place of its answer": (
-        STATE + "os.unlink(state); os.mkfifo(state); time.sleep(1)",
-        "pass",
-    ),
+    "puts a pipe in place of its answer": (STATE + "os.unlink(state); os.mkfifo(state); time.sleep(1)", "pass"),
     "the same, and hangs": (STATE + "os.unlink(state); os.mkfifo(state)\nwhile True: pass", "fail"),
     "puts a folder in place of its answer": (STATE + "os.unlink(state); os.mkdir(state)", "fail"),
-    "puts a file of 2 TB in place of its answer": (
-        STATE + "os.truncate(state, 1 << 41)\nwhile True: pass",
-        "fail",
-    ),
+    "puts a file of 2 TB in place of its answer": (STATE + "os.truncate(state, 1 << 41)\nwhile True: pass", "fail"),
     "deletes the folder of its answer": ("shutil.rmtree(room())", "fail"),
     "deletes the project": ("shutil.rmtree(os.getcwd())", "any"),
     "closes all descriptors": ("os.closerange(0, 1024)", "any"),
@@ -543,10 +513,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
         "if not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n    for each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n    time.sleep(600)\ntime.sleep(0.5)",
         "pass",
     ),
-    "forks without end": (
-        "for _ in range(200):\n    if not os.fork(): time.sleep(600)\nwhile True: pass",
-        "fail",
-    ),
+    "forks without end": ("for _ in range(200):\n    if not os.fork(): time.sleep(600)\nwhile True: pass", "fail"),
     "kills its group": ("os.killpg(0, signal.SIGKILL)", "fail"),
     "fills memory": ("held = []\nwhile True: held.append(bytearray(50_000_000))", "fail"),
 }
@@ -608,10 +575,7 @@ def hostile(_kills: int, _seed: int) -> Iterator[str]:
             if name != "deletes the project" and states["good"]["capture"] != "pass":
                 yield f"{name}: the model beside it is not judged"
             ended[came_of_it] += 1
-    print(
-        f"| hostile models | {len(HOSTILE)} | the run: {dict(ended)}; the longest took {worst:.0f} s |",
-        flush=True,
-    )
+    print(f"| hostile models | {len(HOSTILE)} | the run: {dict(ended)}; the longest took {worst:.0f} s |", flush=True)
 
 
 def hostile_swept(_kills: int, _seed: int) -> Iterator[str]:
@@ -644,19 +608,12 @@ def hostile_swept(_kills: int, _seed: int) -> Iterator[str]:
         judged = 0
         for number, name in enumerate(names):
             beside = states.get(f"m{number:02}_good", {})
-            judged += (beside.get("state"), beside.get("verdict"), beside.get("own_sites")) == (
-                "run",
-                "not_ready",
-                1,
-            )
+            judged += (beside.get("state"), beside.get("verdict"), beside.get("own_sites")) == ("run", "not_ready", 1)
             if f"m{number:02}" not in states:
                 yield f"in a sweep, {name}: it has no row"
         if judged != len(names):
             yield f"in a sweep, {judged} of {len(names)} models beside the hostile ones are judged: {states}"
-    print(
-        f"| hostile models in one sweep | {len(names)} | {judged} judged beside them; {took:.0f} s |",
-        flush=True,
-    )
+    print(f"| hostile models in one sweep | {len(names)} | {judged} judged beside them; {took:.0f} s |", flush=True)
 
 
 PARTS: dict[str, Callable[[int, int], Iterator[str]]] = {
@@ -673,9 +630,7 @@ PARTS: dict[str, Callable[[int, int], Iterator[str]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

@@ -58,8 +58,7 @@ def building(record: dict[str, Any], folder: Path, *, called: bool) -> str:
     is of another zoo."""
     spec = record["spec"]["kwargs"]
     imports, before = (
-        [each.strip() for each in spec.get(key, "").split(";") if each.strip()]
-        for key in ("imports", "before")
+        [each.strip() for each in spec.get(key, "").split(";") if each.strip()] for key in ("imports", "before")
     )
     lines = ["import torch", "from torch import nn, rand as U, randint as RI, randn as R", *imports, "B = 2"]
     before = [f"    {each}" for each in before]
@@ -96,9 +95,7 @@ def analyse(job: tuple[dict[str, Any], str, str, bool, Read]) -> Model:
         rule_set = RuleSet(rules.load, lambda: Tool("tcready", "0"))
         if how != "class":
             with tempfile.TemporaryDirectory() as folder:
-                result = read(
-                    [building(record, Path(folder), called=how == "called")], options, rule_set
-                ).result
+                result = read([building(record, Path(folder), called=how == "called")], options, rule_set).result
         else:
             result = read([record["target"]], options, rule_set).result
     except Exception as error:
@@ -159,9 +156,7 @@ def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
             continue
         known = extents(str(Path(site) / path))
         last = known.get(first, first)
-        if frame.get("name", "").startswith(
-            "torch_dynamo_resume_in"
-        ):  # what is left of a function from a line on
+        if frame.get("name", "").startswith("torch_dynamo_resume_in"):  # what is left of a function from a line on
             around = _around(known, first)
             last = around[1] if around is not None else first
         ran[path] -= set(range(first, last + 1))
@@ -217,9 +212,7 @@ def score(models: Iterable[Model], site: str) -> tuple[Score, list[tuple[str, Mo
         total.verdicts += breaks == says
         if breaks != says:
             wrong.append(("missed" if breaks else "false alarm", model))
-    total.hit = {
-        (path, line) for path, line in total.sites if any(p == path and a <= line <= b for p, a, b in spans)
-    }
+    total.hit = {(path, line) for path, line in total.sites if any(p == path and a <= line <= b for p, a, b in spans)}
     return total, wrong
 
 
@@ -232,11 +225,7 @@ class Tally:
     @classmethod
     def of(cls, found: Score) -> Tally:
         return cls(
-            (
-                (len(found.hit), len(found.sites)),
-                (len(found.right), len(found.judged)),
-                (found.verdicts, found.models),
-            )
+            ((len(found.hit), len(found.sites)), (len(found.right), len(found.judged)), (found.verdicts, found.models))
         )
 
 
@@ -282,10 +271,7 @@ def summary(tallies: Mapping[str, Tally]) -> Iterator[str]:
     for words, measure in measures:
         parts = []
         for figure, name in enumerate(FIGURES):
-            share, around = (
-                measure(list(tallies.values()), figure),
-                interval(list(tallies.values()), measure, figure),
-            )
+            share, around = (measure(list(tallies.values()), figure), interval(list(tallies.values()), measure, figure))
             parts.append(f"{name} -" if share is None or around is None else f"{name} {_with(share, around)}")
         yield f"{words} (95 % by package): {', '.join(parts)}"
     for figure, name in enumerate(FIGURES):
@@ -322,9 +308,7 @@ def _with(share: float, around: tuple[float, float], digits: int = 3) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="+", type=Path, help="files of records; - for standard input")
     parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
@@ -349,9 +333,7 @@ def main() -> None:
     records = [json.loads(line) for text in texts for line in text.splitlines() if line]
     records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
-        models = pool.map(
-            analyse, [(r, site, args.mode, args.plain_call, args.read) for r in records], chunksize=5
-        )
+        models = pool.map(analyse, [(r, site, args.mode, args.plain_call, args.read) for r in records], chunksize=5)
     failed = [m for m in models if m.error]
     packages: dict[str, list[Model]] = defaultdict(list)
     for model in models:
@@ -396,9 +378,7 @@ def main() -> None:
     resolved = sum(m.statistics.get("calls_resolved", 0) for m in models)
     print(f"calls resolved: {resolved}/{calls} = {resolved / max(calls, 1):.3f}")
     times = sorted(m.seconds for m in models)
-    print(
-        f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}"
-    )
+    print(f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}")
     for model in failed[:20]:
         print(f"  FAILED {model.record['target']}: {model.error}")
     if args.list:

@@ -86,9 +86,7 @@ def _lay_beside(result: Compared, record: dict[str, Any], seen: Observation) -> 
         if place in known and ids != known[place]:
             result.ids_differ.append((place, known[place], ids))
     result.coverage = (record.get("coverage"), seen.coverage.share if seen.coverage else None)
-    failed = next(
-        (stage for stage in seen.stages if stage.state == "fail" and stage.stage != "fullgraph"), None
-    )
+    failed = next((stage for stage in seen.stages if stage.state == "fail" and stage.stage != "fullgraph"), None)
     if failed is not None:
         result.failed = f"{failed.stage}: {failed.detail}"
 
@@ -103,16 +101,7 @@ def swept(records: list[dict[str, Any]], zoo: str, args: argparse.Namespace) -> 
         names = (f"record_{number:04}.py::{each}" for each in ("model", "inputs"))
         tables.append("[targets.record_{:04}]\ntarget = {!r}\ninputs = {!r}\n".format(number, *names))
     (folder / "records.toml").write_text("\n".join(tables), "utf-8")
-    options = [
-        "--python",
-        args.python,
-        "--mode",
-        args.mode,
-        "--timeout",
-        f"{args.timeout:g}",
-        "--budget",
-        "1",
-    ]
+    options = ["--python", args.python, "--mode", args.mode, "--timeout", f"{args.timeout:g}", "--budget", "1"]
     written = ["--store", "records.sqlite", "--output-format", "json", "-o", "records.json", "--exit-zero"]
     done = subprocess.run(
         [
@@ -151,9 +140,7 @@ def row(name: str, models: list[Compared]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path)
     parser.add_argument("--zoo", required=True, help="the folder whose modules build the models")
     parser.add_argument("--python", required=True, help="the interpreter with torch and the packages")

@@ -105,9 +105,7 @@ def measure(name: str, device: str, method: Callable[[Any, Any], list[float]]) -
     def stepping(model: Any, function: Any, case: Any) -> Callable[[], None]:
         given = moved(case)
         args, kwargs = (
-            ((), given)
-            if isinstance(given, dict)
-            else ((given,) if isinstance(given, torch.Tensor) else given, {})
+            ((), given) if isinstance(given, dict) else ((given,) if isinstance(given, torch.Tensor) else given, {})
         )
         cast = torch.autocast(device, torch.bfloat16, enabled=bool(job.autocast) and on_gpu)
         if job.mode != "train":
@@ -209,9 +207,7 @@ def compare(names: list[str], device: str, budget: str, methods: list[str]) -> N
             speedup = arm.get("speedup") or {}
             row = {"name": name, "case": case["case"], "device": device, **by_hand, "bench_s": seconds}
             row |= {"first_s": first, "verdict": arm.get("verdict"), "reason": arm.get("reason", "")[:160]}
-            row["speedup"] = (
-                [round(speedup[key], 3) for key in ("median", "low", "high")] if speedup else None
-            )
+            row["speedup"] = [round(speedup[key], 3) for key in ("median", "low", "high")] if speedup else None
             if speedup and by_hand.get("hand"):
                 hand = statistics.median(by_hand["hand"])
                 row["agrees"] = speedup["low"] * (1 - NEAR) <= hand <= speedup["high"] * (1 + NEAR)
@@ -276,9 +272,7 @@ def bench(name: str, device: str, budget: str) -> tuple[dict[str, Any], int | No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("compare", "hand", "runner"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--device", default="cuda")

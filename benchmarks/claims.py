@@ -106,9 +106,7 @@ def derived() -> tuple[dict[str, dict[str, list[str]]], list[str]]:
                         if text in outcomes and effect in OBSERVED:
                             shown = is_shown(outcomes[text], line, effect, rule.follows)
                             place = f"bad{number}:{line}", effect
-                            seen.setdefault((rule.code, claim.form, text), {}).setdefault(shown, set()).add(
-                                place
-                            )
+                            seen.setdefault((rule.code, claim.form, text), {}).setdefault(shown, set()).add(place)
     _leave_out_what_no_run_shows(seen)
     conflicts = [
         f"{code} {form!r}, torch {version}: shown at {_places(shown[True])}; not at {_places(shown[False])}"
@@ -151,9 +149,7 @@ def text_of(table: dict[str, dict[str, list[str]]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="derive, compare, write nothing")
     check = parser.parse_args().check
     table, conflicts = derived()

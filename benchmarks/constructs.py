@@ -146,9 +146,7 @@ def _grouped(by_version: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def text_of(record: dict[str, Any]) -> str:
     """The record as JSON with a line for each sample."""
-    rows = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(known)}" for name, known in sorted(record["samples"].items())
-    )
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(known)}" for name, known in sorted(record["samples"].items()))
     return f'{{"torch": {json.dumps(record["torch"])},\n"samples": {{\n{rows}\n}}}}\n'
 
 
@@ -174,9 +172,7 @@ def _told(one: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--export", type=Path)
     parser.add_argument("--run", type=Path)
     parser.add_argument("--compare", type=Path, nargs=2)

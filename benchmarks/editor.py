@@ -55,9 +55,7 @@ def relint(site: Path, functions: int) -> bool:
     files = {"made of the fixture models": generated(models())}
     found = sorted((site / "transformers").rglob("modeling_*.py"))
     files |= {path.name: path.read_text("utf-8") for path in found[:: max(1, len(found) // FILES)]}
-    print(
-        "a file again after an edit, with what is published of it: CPU seconds, the least of three edits of a kind\n"
-    )
+    print("a file again after an edit, with what is published of it: CPU seconds, the least of three edits of a kind\n")
     ratios = {}
     further: list[tuple[float, str]] = []
     registry.load_rules()
@@ -69,18 +67,14 @@ def relint(site: Path, functions: int) -> bool:
         for name, text in files.items():
             reader.read([Document(path.as_uri(), path, 0, text)])
             parsing = min(_parsing(text) for _ in range(5))
-            took = {
-                what: min(_reading(reader, path, edited) for edited in each) for what, each in edits(text)
-            }
+            took = {what: min(_reading(reader, path, edited) for edited in each) for what, each in edits(text)}
             for what, each in edits_in_functions(text, functions):
                 least = min(_reading(reader, path, edited) for edited in each)
                 further.append((least / parsing, f"{name}, {what}"))
             slowest = max(took, key=lambda what: took[what])
             ratios[name] = took[slowest] / parsing
             lines = text.count("\n")
-            print(
-                f"  {name:40}{lines:7} lines{parsing:8.3f} s{took[slowest]:8.3f} s{ratios[name]:8.2f}  {slowest}"
-            )
+            print(f"  {name:40}{lines:7} lines{parsing:8.3f} s{took[slowest]:8.3f} s{ratios[name]:8.2f}  {slowest}")
     median, worst = statistics.median(ratios.values()), max(ratios, key=lambda name: ratios[name])
     met = ratios[worst] <= RELINT
     within = sum(ratio <= RELINT for ratio in ratios.values())
@@ -170,14 +164,10 @@ async def session(edits: int) -> bool:
         text = SESSION.read_text("utf-8")
         uri = path.as_uri()
         await client.start_io(sys.executable, "-m", "tcready", "lsp")
-        await client.initialize_async(
-            types.InitializeParams(types.ClientCapabilities(), root_uri=path.parent.as_uri())
-        )
+        await client.initialize_async(types.InitializeParams(types.ClientCapabilities(), root_uri=path.parent.as_uri()))
         client.initialized(types.InitializedParams())
         shown[0] = asyncio.Event()
-        client.text_document_did_open(
-            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, text))
-        )
+        client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, text)))
         await shown[0].wait()
         took, held = [], []
         for version in range(1, edits + 1):
@@ -216,15 +206,11 @@ def _resident(client: LanguageClient) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="relint, session; both by default")
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_path("purelib")))
     parser.add_argument("--edits", type=int, default=1000)
-    parser.add_argument(
-        "--functions", type=int, default=0, metavar="N", help="edit N further functions of each file"
-    )
+    parser.add_argument("--functions", type=int, default=0, metavar="N", help="edit N further functions of each file")
     options = parser.parse_args()
     if not set(options.parts) <= {"relint", "session"}:
         parser.error("the parts are relint and session")

@@ -81,9 +81,7 @@ def calls(path: Path, device: str = "cpu", compiled_after: str | None = None) ->
                     found.append(
                         {
                             "call": (train, seed, name),
-                            **_called(
-                                called, model, anew or _inputs(inputs(), device), name, scale, shift, train
-                            ),
+                            **_called(called, model, anew or _inputs(inputs(), device), name, scale, shift, train),
                         }
                     )
     return found
@@ -125,9 +123,7 @@ def _inputs(given: Any, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(given), {}
 
 
-def _called(
-    called: Any, model: Any, given: Any, name: str, scale: float, shift: float, train: bool
-) -> dict[str, Any]:
+def _called(called: Any, model: Any, given: Any, name: str, scale: float, shift: float, train: bool) -> dict[str, Any]:
     import torch
     from torch.utils import _pytree as pytree
 
@@ -164,10 +160,7 @@ def _called(
         logging.getLogger().removeHandler(handler)
     state = [*model.state_dict().values()] if isinstance(model, torch.nn.Module) else []
     parts = {"output": out, "gradient": gradients, "argument": (args, kwargs), "state": state}
-    values = {
-        what: [kept for each in pytree.tree_leaves(part) for kept in _kept(each)]
-        for what, part in parts.items()
-    }
+    values = {what: [kept for each in pytree.tree_leaves(part) for kept in _kept(each)] for what, part in parts.items()}
     return {"error": error, "printed": shown.getvalue()[:SHOWN], **values}
 
 
@@ -187,9 +180,7 @@ def difference(before: list[dict[str, Any]], after: list[dict[str, Any]], printe
     import torch
 
     for one, other in zip(before, after, strict=True):
-        where = (
-            f"{'training' if one['call'][0] else 'inference'}, seed {one['call'][1]}, inputs {one['call'][2]}"
-        )
+        where = f"{'training' if one['call'][0] else 'inference'}, seed {one['call'][1]}, inputs {one['call'][2]}"
         for what in ("error", *(["printed"] if printed else [])):
             if one[what] != other[what]:
                 return f"{what}: {one[what]!r} became {other[what]!r} ({where})"
@@ -222,16 +213,12 @@ def judged(
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     if done.returncode:
-        return (
-            f"it cannot be called: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][:200]}"
-        )
+        return f"it cannot be called: {(done.stderr.strip().splitlines() or [str(done.returncode)])[-1][:200]}"
     found: list[dict[str, Any]] = torch.load(out, weights_only=False)
     return found
 
 
-def held_against(
-    found: Fixed, path: Path, python: str = sys.executable, device: str = "cpu"
-) -> tuple[str, str]:
+def held_against(found: Fixed, path: Path, python: str = sys.executable, device: str = "cpu") -> tuple[str, str]:
     """`changed`, `wrong` or `failed`, and why: the target `path` with the changes held against itself without them, on a
     device, in eager code, and compiled with the settings that the changes need."""
     from tcready.reports.machine.fix_output import settings_code

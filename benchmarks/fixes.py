@@ -36,13 +36,7 @@ from tcready.schema.proof import FixResult
 
 
 def tried(
-    record: dict[str, Any],
-    zoo: str,
-    python: str | None,
-    seconds: float,
-    unsafe: bool,
-    judge: bool,
-    device: str,
+    record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool, judge: bool, device: str
 ) -> tuple[FixResult, str]:
     """What became of a model, and of its changes: "" if nobody judged them."""
     with tempfile.TemporaryDirectory() as folder:
@@ -73,13 +67,7 @@ def kind(result: FixResult) -> dict[tuple[str, int], str]:
     """What became of each site that was met and is left, or that has a change of its own."""
     found: dict[tuple[str, int], str] = {}
     for change in result.changes:
-        what = (
-            "edit and setting"
-            if change.edits and change.settings
-            else "setting"
-            if change.settings
-            else "edit"
-        )
+        what = "edit and setting" if change.edits and change.settings else "setting" if change.settings else "edit"
         what = "call before" if change.called_before else "kept out" if change.keeps_out else what
         found[change.path, change.line] = what
     left = dict.fromkeys(result.left, "no change")
@@ -94,9 +82,7 @@ def outcomes(
     """Path, line, type of break, and what became of it, of each site of a model."""
     return [
         (path, line, types[0], became.get((path, line), failure or "gone with another"))
-        for path, line, types in (
-            (site["path"], site["line"], site["gb_types"]) for site in record["break_sites"]
-        )
+        for path, line, types in ((site["path"], site["line"], site["gb_types"]) for site in record["break_sites"])
     ]
 
 
@@ -126,39 +112,23 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th record from the K-th on")
     parser.add_argument("--timeout", type=float, default=400.0)
-    parser.add_argument(
-        "--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone"
-    )
-    parser.add_argument(
-        "--judge", action="store_true", help="hold what is changed against itself on fresh seeds"
-    )
+    parser.add_argument("--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone")
+    parser.add_argument("--judge", action="store_true", help="hold what is changed against itself on fresh seeds")
     parser.add_argument("--device", default="cpu", help="where the models run, and what judges them")
     parser.add_argument("--out", help="append one JSON line a model there")
     parser.add_argument("--sites", help="the file with what became of each site, of these models and others")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))
     lines = Path(options.records).read_text("utf-8").splitlines()
-    records = [record for record in map(json.loads, lines) if record["break_sites"]][:: options.every][
-        first::step
-    ]
+    records = [record for record in map(json.loads, lines) if record["break_sites"]][:: options.every][first::step]
     known = Path(options.sites) if options.sites else None
-    runs = (
-        [json.loads(line) for line in known.read_text("utf-8").splitlines()]
-        if known and known.exists()
-        else []
-    )
+    runs = [json.loads(line) for line in known.read_text("utf-8").splitlines()] if known and known.exists() else []
     wrong = 0
     for number, record in enumerate(records, 1):
         began = time.monotonic()
         try:
             result, verdict = tried(
-                record,
-                options.zoo,
-                options.python,
-                options.timeout,
-                options.unsafe,
-                options.judge,
-                options.device,
+                record, options.zoo, options.python, options.timeout, options.unsafe, options.judge, options.device
             )
         except Exception as error:  # one model must not end the measurement
             result, verdict = FixResult((), failure=f"{type(error).__name__}: {error}"), ""

@@ -257,14 +257,10 @@ def installed(sites: list[Path], every: int, twice: int) -> Iterator[Task]:
                 continue
             seen.add(known)
             number += 1
-            yield Task(
-                str(path), str(path), "/", str(site), named=number % every == 0, twice=number % twice == 0
-            )
+            yield Task(str(path), str(path), "/", str(site), named=number % every == 0, twice=number % twice == 0)
 
 
-def generated(
-    count: int, seed: int, every: int, twice: int, folder: Path, done: dict[str, Any]
-) -> Iterator[Task]:
+def generated(count: int, seed: int, every: int, twice: int, folder: Path, done: dict[str, Any]) -> Iterator[Task]:
     """The programs made of `count` texts; a batch whose last program is done is not made again."""
     import programs
 
@@ -289,12 +285,7 @@ def generated(
                 program = _program(programs, mixer, way, near, unique)
                 path.write_bytes(program)
                 yield Task(
-                    key,
-                    str(path),
-                    str(folder),
-                    str(folder),
-                    named=unique % every == 0,
-                    twice=unique % twice == 0,
+                    key, str(path), str(folder), str(folder), named=unique % every == 0, twice=unique % twice == 0
                 )
         batch += 1
 
@@ -400,12 +391,8 @@ def summary(done: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--out", type=Path, help="a folder of its own for this run: programs, results, failures"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="a folder of its own for this run: programs, results, failures")
     parser.add_argument("--generated", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--installed", nargs="+", type=Path, default=[], metavar="SITE")

@@ -30,9 +30,7 @@ from typing import Any
 
 from tcready import api
 
-HEAD = (
-    "import logging\nimport warnings\n\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
-)
+HEAD = "import logging\nimport warnings\n\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 
 
 class Writer:
@@ -116,9 +114,7 @@ class Writer:
 
     def assign(self, depth: int) -> None:
         margin = "    " * depth
-        name = (
-            self.draw.choice([*self.names, "t"]) if self.draw.random() < 0.7 else self.draw.choice(self.names)
-        )
+        name = self.draw.choice([*self.names, "t"]) if self.draw.random() < 0.7 else self.draw.choice(self.names)
         self.lines.append(f"{margin}{name} = {self.value()}")
         if depth == 1 and name not in self.names:
             self.names.append(name)
@@ -174,13 +170,7 @@ class Writer:
         """What prints, logs or warns, now and then with an effect inside."""
         name = self.draw.choice(self.names)
         what = self.draw.choice(
-            [
-                f"{name}.mean()",
-                f"{name}.shape",
-                f"tuple({self.value()}.shape)",
-                f"{name}.mul_(2).sum()",
-                self.value(),
-            ]
+            [f"{name}.mean()", f"{name}.shape", f"tuple({self.value()}.shape)", f"{name}.mul_(2).sum()", self.value()]
         )
         form = self.draw.choice(
             [
@@ -237,15 +227,7 @@ def inputs(seed: int) -> Iterator[tuple[Any, ...]]:
     import torch
 
     draw = torch.Generator().manual_seed(10_000 + seed)
-    for scale, shift in (
-        (1.0, 0.0),
-        (30.0, 0.0),
-        (0.01, 0.0),
-        (1.0, 2.5),
-        (1.0, -2.5),
-        (0.0, 0.0),
-        (0.0, 0.3),
-    ):
+    for scale, shift in ((1.0, 0.0), (30.0, 0.0), (0.01, 0.0), (1.0, 2.5), (1.0, -2.5), (0.0, 0.0), (0.0, 0.3)):
         x, y = (torch.randn(4, 8, generator=draw) * scale + shift for _ in range(2))
         for share in (0.5, 0.0, 1.0):
             m = torch.rand(4, 8, generator=draw) < share
@@ -278,7 +260,9 @@ def outcome(function: Callable[..., Any], given: tuple[Any, ...], *, grad: bool)
         return f"{type(error).__name__} after {shown.getvalue()!r}", None, None, None
     finally:
         logging.getLogger("generated").removeHandler(logs)
-    shown_text = f"{shown.getvalue()!r} {[str(each.message) for each in warned if str(each.message).startswith('seen')]}"
+    shown_text = (
+        f"{shown.getvalue()!r} {[str(each.message) for each in warned if str(each.message).startswith('seen')]}"
+    )
     return shown_text, out, [leaf.grad for leaf in leaves], [each.detach() for each in (*passed, m, k)]
 
 
@@ -300,9 +284,7 @@ def reordered(
             whole = isinstance(tensor, torch.Tensor) and tensor.numel() == to.numel()
             return tensor.flatten()[to].reshape(tensor.shape) if whole else tensor
 
-        text, out, grads, arguments = outcome(
-            function, tuple(moved(each, order) for each in given), grad=grad
-        )
+        text, out, grads, arguments = outcome(function, tuple(moved(each, order) for each in given), grad=grad)
         several = [each and [moved(one, back) for one in each] for each in (grads, arguments)]
         yield text, moved(out, back), *several
 
@@ -324,11 +306,7 @@ def difference(before: tuple[Any, ...], after: tuple[Any, ...], rtol: float = 1e
                 if (left is None) != (right is None) or type(left) is not type(right):
                     return f"{what}: {type(left).__name__} became {type(right).__name__}"
                 continue
-            if (
-                left.dtype != right.dtype
-                or left.shape != right.shape
-                or left.requires_grad != right.requires_grad
-            ):
+            if left.dtype != right.dtype or left.shape != right.shape or left.requires_grad != right.requires_grad:
                 return f"{what}: {left.dtype} {tuple(left.shape)} became {right.dtype} {tuple(right.shape)}"
             if not torch.allclose(left.double(), right.double(), rtol=rtol, atol=rtol / 10, equal_nan=True):
                 return f"{what}: {OTHER_VALUES}"

@@ -57,9 +57,7 @@ EVENT = re.compile(r"^V\d{4} [^\n]*?\] \{")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--backend", default="inductor")
@@ -88,9 +86,7 @@ def traced(name: str, backend: str) -> str:
             "TORCHINDUCTOR_CACHE_DIR": str(job / "cache"),
             "PYTHONHASHSEED": "0",
         }
-        subprocess.run(
-            [sys.executable, "train.py", str(job / "app")], cwd=job / "app", env=environment, check=True
-        )
+        subprocess.run([sys.executable, "train.py", str(job / "app")], cwd=job / "app", env=environment, check=True)
         (file,) = (job / "trace").glob("dedicated_log_torch_trace_*.log")
         return neutral(file.read_text("utf-8"), job)
 

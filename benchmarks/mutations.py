@@ -96,9 +96,7 @@ def batch(kind: str, first: int, sites: list[Path], limit: float) -> tuple[list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--kinds", nargs="+")
@@ -148,9 +146,7 @@ def main() -> None:
             if time.monotonic() >= ends:
                 break
     for name, count in counts.items():
-        print(
-            f"{name}: {count['cases']:.0f} cases, {count['seconds']:.0f} s, slowest {count['slowest']:.2f} s"
-        )
+        print(f"{name}: {count['cases']:.0f} cases, {count['seconds']:.0f} s, slowest {count['slowest']:.2f} s")
     print(f"failures of this run: {dict(failed) or 'none'}")
     raise SystemExit(1 if failed else 0)
 

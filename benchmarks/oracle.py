@@ -225,9 +225,7 @@ class Describer:
 
     def _make_text(self, value: Any) -> str:
         if isinstance(value, ast.AST):
-            return (
-                f"{type(value).__name__}@{getattr(value, 'lineno', 0)}:{getattr(value, 'col_offset', -1) + 1}"
-            )
+            return f"{type(value).__name__}@{getattr(value, 'lineno', 0)}:{getattr(value, 'col_offset', -1) + 1}"
         if isinstance(value, type):
             return value.__name__
         if isinstance(value, (tuple, list)):
@@ -514,9 +512,7 @@ def compare(one: Mapping[str, Any], two: Mapping[str, Any], ignored: Sequence[st
     for name in dict.fromkeys((*one, *two)):
         before, after = one.get(name), two.get(name)
         if before is None or after is None:
-            left_out.setdefault("only in the first" if after is None else "only in the second", []).append(
-                name
-            )
+            left_out.setdefault("only in the first" if after is None else "only in the second", []).append(name)
         elif before["sha256"] != after["sha256"]:
             left_out.setdefault("another text", []).append(name)
         elif before.get("version") != after.get("version"):
@@ -551,9 +547,7 @@ def _differences(
         changed[kind] += max(len(went), len(came))
         if len(went) == len(came) == 1:
             names = [name for name in {**went[0], **came[0]} if went[0].get(name) != came[0].get(name)]
-            parts = (
-                f"{name}: {went[0].get(name, '(none)')} -> {came[0].get(name, '(none)')}" for name in names
-            )
+            parts = (f"{name}: {went[0].get(name, '(none)')} -> {came[0].get(name, '(none)')}" for name in names)
             yield f"~ {kind} {head}  {'; '.join(parts)}"
             continue
         for sign, items in (("-", went), ("+", came)):
@@ -577,15 +571,11 @@ def print_comparison(found: Comparison, most: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     dumping = commands.add_parser("dump", help="write what the static pass finds")
     dumping.add_argument("out", type=Path)
-    dumping.add_argument(
-        "paths", nargs="*", type=Path, help="files and folders to read instead of everything"
-    )
+    dumping.add_argument("paths", nargs="*", type=Path, help="files and folders to read instead of everything")
     dumping.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     dumping.add_argument("--seconds", type=int, default=60, help="CPU time for one input")
     dumping.add_argument("--site", action="append", type=Path, help="a site-packages folder to read")

@@ -24,14 +24,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "fixtures" / "models"
-DEFAULT = (
-    "clean_vit",
-    "clean_dense_moe",
-    "moe_router",
-    "helper_two_deep",
-    "kv_cache_decoder",
-    "detector_head",
-)
+DEFAULT = ("clean_vit", "clean_dense_moe", "moe_router", "helper_two_deep", "kv_cache_decoder", "detector_head")
 BARE = """\
 import importlib.util
 import sys
@@ -99,17 +92,12 @@ def ratio(model: Path, python: str, runs: int) -> float:
         times["check"].append(seconds(check, folder))
     medians = {name: statistics.median(found) for name, found in times.items()}
     found = medians["check"] / medians["bare"]
-    print(
-        f"{model.stem:40} bare {medians['bare']:6.2f} s   check {medians['check']:6.2f} s   {found:5.2f}",
-        flush=True,
-    )
+    print(f"{model.stem:40} bare {medians['bare']:6.2f} s   check {medians['check']:6.2f} s   {found:5.2f}", flush=True)
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.py")
     parser.add_argument("--records", type=Path)
     parser.add_argument("--zoo")
@@ -121,9 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models = []
-        for path in (
-            args.models or [] if args.records else args.models or [MODELS / f"{m}.py" for m in DEFAULT]
-        ):
+        for path in args.models or [] if args.records else args.models or [MODELS / f"{m}.py" for m in DEFAULT]:
             copied = folder / path.name
             copied.write_text(path.read_text("utf-8"), "utf-8")
             models.append(copied)
@@ -133,9 +119,7 @@ def main() -> None:
                 kind = record["target"].rpartition("::")[2].lower()
                 path = folder / f"target_{number}_{kind}.py"
                 spec = record["spec"]
-                text = TARGET.format(
-                    zoo=str(Path(args.zoo).resolve()), build=spec["build"], kwargs=spec["kwargs"]
-                )
+                text = TARGET.format(zoo=str(Path(args.zoo).resolve()), build=spec["build"], kwargs=spec["kwargs"])
                 path.write_text(text, "utf-8")
                 models.append(path)
         found = []

@@ -305,9 +305,7 @@ def main() -> None:
     model = Model(job["zoo"], job["build"], job["kwargs"])
     model.fresh()
     timeout = int(job["timeout"])
-    result = {
-        "snippets": [apart(lambda code=code: snippet(model, code), timeout) for code in job["snippets"]]
-    }  # type: ignore[misc]
+    result = {"snippets": [apart(lambda code=code: snippet(model, code), timeout) for code in job["snippets"]]}  # type: ignore[misc]
     if job["oracle"]:
         result["oracle"] = apart(lambda: oracle(model), 4 * timeout)  # type: ignore[assignment]
     Path(sys.argv[2]).write_text(json.dumps(result), "utf-8")

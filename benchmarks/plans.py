@@ -194,11 +194,7 @@ def executed(job: dict[str, Any], folder: Path, python: str) -> Any:
     asked, answer = folder / "job.json", folder / "result.json"
     asked.write_text(json.dumps(job), "utf-8")
     done = subprocess.run(
-        [python, str(CHECKER), str(asked), str(answer)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        [python, str(CHECKER), str(asked), str(answer)], cwd=folder, capture_output=True, text=True, check=False
     )
     if not answer.is_file():
         return " ".join(done.stderr.split())[-400:] or f"exit {done.returncode}"
@@ -218,11 +214,7 @@ def checked(one: Printed, found: dict[str, Any]) -> Checked:
 
 def chosen(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> list[dict[str, Any]]:
     """The records asked for, those that break first."""
-    named = [
-        r
-        for r in records
-        if not args.only or any(text in r["target"] or text in r["id"] for text in args.only)
-    ]
+    named = [r for r in records if not args.only or any(text in r["target"] or text in r["id"] for text in args.only)]
     if args.only and not args.breaking and not args.clean:
         return named
     clean = [r for r in named if not r["break_sites"]]
@@ -257,20 +249,14 @@ def told(models: Sequence[Row]) -> bool:
     judged = [model for model in models if not model.failed]
     every = [one for model in judged for one in model.checked]
     count = max(len(judged), 1)
-    faults = {
-        fault: sum(one.fault == fault for one in every) for fault in ("raises", "nothing", "differs", "off")
-    }
+    faults = {fault: sum(one.fault == fault for one in every) for fault in ("raises", "nothing", "differs", "off")}
     below_plain, below_oracle = [m for m in judged if m.below_plain], [m for m in judged if m.below_oracle]
-    print(
-        f"models {len(models)}, of which break {sum(m.breaks for m in models)}; failed {len(models) - len(judged)}"
-    )
+    print(f"models {len(models)}, of which break {sum(m.breaks for m in models)}; failed {len(models) - len(judged)}")
     print(
         f"snippets {len(every)}: raise {faults['raises']}, compile nothing {faults['nothing']}, differ"
         f" {faults['differs']}, off by more than {OFF} {faults['off']}"
     )
-    print(
-        f"recommended below plain: {len(below_plain)}; below {OF_ORACLE} of the oracle: {len(below_oracle)}"
-    )
+    print(f"recommended below plain: {len(below_plain)}; below {OF_ORACLE} of the oracle: {len(below_oracle)}")
     print(
         f"mean share: recommended {sum(m.share for m in judged) / count:.3f}, plain"
         f" {sum(m.plain for m in judged) / count:.3f}, oracle {sum(m.oracle for m in judged) / count:.3f}"
@@ -281,17 +267,13 @@ def told(models: Sequence[Row]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path)
     parser.add_argument("--zoo", required=True, help="the folder whose modules build the models")
     parser.add_argument("--python", required=True, help="the interpreter with torch and the packages")
     parser.add_argument("--breaking", action="store_true", help="all models that break in the record")
     parser.add_argument("--clean", type=int, default=0, help="so many that do not, evenly spaced")
-    parser.add_argument(
-        "--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these"
-    )
+    parser.add_argument("--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model's run")
     parser.add_argument("--list", action="store_true", help="a line for each model, and what failed")
     parser.add_argument("--json", type=Path, help="writes all rows there, after each model")

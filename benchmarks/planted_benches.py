@@ -40,8 +40,7 @@ def _box(bench: Bench, name: str) -> str:
 def _failed(bench: Bench, words: str) -> bool:
     arms = [arm for arm in bench.cases[-1].arms if arm.code]
     return bench.verdict != "real_gain" and all(
-        arm.verdict == "failed" and words in arm.reason and f"{arm.arm} failed: " in bench.reason
-        for arm in arms
+        arm.verdict == "failed" and words in arm.reason and f"{arm.arm} failed: " in bench.reason for arm in arms
     )
 
 
@@ -60,9 +59,7 @@ PLANTED = {
         "stability fails: memory grows steadily",
     ),
     "recompiles": Planted(
-        BenchOptions(quick=True),
-        lambda bench: _failed(bench, "recompile limit"),
-        "failed: the recompile limit",
+        BenchOptions(quick=True), lambda bench: _failed(bench, "recompile limit"), "failed: the recompile limit"
     ),
     "slow_compile": Planted(
         BenchOptions(quick=True, bench_budget=30.0),

@@ -119,9 +119,7 @@ def judge(model: Model, patch: str, side: str) -> dict[str, Any]:
     if isinstance(change, str):
         return {"state": "not_run", "reason": change, "accepted": None, "seconds": seconds}
     agrees: bool | None = api.holds(change)
-    if (change.reason or "").startswith(
-        OF_BREAKS
-    ):  # every call agrees, but for the types and texts of exceptions
+    if (change.reason or "").startswith(OF_BREAKS):  # every call agrees, but for the types and texts of exceptions
         agrees = True if side == "right" else None
     return {
         "state": change.state,
@@ -176,9 +174,7 @@ def prove_again(args: argparse.Namespace) -> None:
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     with one_server():
         for each in lines:
-            if each.get("accepted") is (each["side"] == "wrong") and (
-                not args.kinds or each["kind"] in args.kinds
-            ):
+            if each.get("accepted") is (each["side"] == "wrong") and (not args.kinds or each["kind"] in args.kinds):
                 each |= judge(sample[each["model"]], each["patch"], each["side"])
                 print(each["side"], each["kind"], each["model"], each["state"], each["reason"], flush=True)
     log.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
@@ -194,9 +190,7 @@ def summarize(args: argparse.Namespace) -> bool:
         by_kind = Counter(each["kind"] for each in judged)
         shares[side] = len(accepted) / len(judged) if judged else None
         aside = sum(each["set_aside"] for each in lines if each["side"] == side)
-        open_ones = sum(
-            each["side"] == side and "state" in each and each["accepted"] is None for each in lines
-        )
+        open_ones = sum(each["side"] == side and "state" in each and each["accepted"] is None for each in lines)
         seconds = sum(each["seconds"] for each in judged) / max(len(judged), 1)
         print(
             f"{side}: {len(accepted)} of {len(judged)} accepted, {len(by_kind)} kinds, {aside} set aside, "
@@ -204,22 +198,16 @@ def summarize(args: argparse.Namespace) -> bool:
         )
         for each in judged:
             if each["accepted"] is (side == "wrong"):
-                print(
-                    f"  {each['kind']} ({each['model']}, {each['number']}): {each['witness'] or each['reason']}"
-                )
+                print(f"  {each['kind']} ({each['model']}, {each['number']}): {each['witness'] or each['reason']}")
                 if each.get("condition"):
                     print(f"    except {each['condition']}")
                 if args.list:
                     print("    " + "\n    ".join(each["patch"].splitlines()[2:]))
-    return (shares["wrong"] or 0) <= WORST_WRONG and (
-        shares["right"] is None or shares["right"] >= LEAST_RIGHT
-    )
+    return (shares["wrong"] or 0) <= WORST_WRONG and (shares["right"] is None or shares["right"] >= LEAST_RIGHT)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--limit", type=int, default=1_000_000, help="patches that are proved, at most")

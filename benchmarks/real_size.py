@@ -96,9 +96,7 @@ def run_by_hand(name: str, device: str) -> None:
         inputs = module["get_inputs"]()
     torch.set_default_dtype(torch.float32)
     step("build")
-    autocast = torch.autocast(
-        device, getattr(torch, job.autocast or "bfloat16"), enabled=bool(job.autocast) and on_gpu
-    )
+    autocast = torch.autocast(device, getattr(torch, job.autocast or "bfloat16"), enabled=bool(job.autocast) and on_gpu)
     difference = 0.0
     for case in (inputs["cases"] if isinstance(inputs, dict) else {"": inputs}).values():
 
@@ -120,16 +118,8 @@ def run_by_hand(name: str, device: str) -> None:
         for one, other in zip(eager, whole, strict=True):
             difference = max(difference, float((one.float() - other.float()).abs().max()))
     step("compare")
-    memory = (
-        torch.cuda.max_memory_allocated()
-        if on_gpu
-        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    )
-    print(
-        json.dumps(
-            {"name": name, "steps": steps, "difference": difference, "memory_gb": round(memory / 1e9, 2)}
-        )
-    )
+    memory = torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"name": name, "steps": steps, "difference": difference, "memory_gb": round(memory / 1e9, 2)}))
 
 
 def _cloned(case: Any) -> Any:
@@ -145,11 +135,7 @@ def time_both(names: list[str], device: str) -> None:
     """One line a model: seconds of both, as a user waits for them, and memory."""
     for name in names:
         hand, hand_seconds = _timed([sys.executable, __file__, "hand", name, "--device", device])
-        by_hand = (
-            json.loads(hand.stdout.splitlines()[-1])
-            if hand.returncode == 0
-            else {"error": hand.stderr[-300:]}
-        )
+        by_hand = json.loads(hand.stdout.splitlines()[-1]) if hand.returncode == 0 else {"error": hand.stderr[-300:]}
         report, seconds = check([f"{MODELS / JOBS[name].file}::Model", *JOBS[name].options(device)])
         row = {"name": name, "device": device, "by_hand_s": hand_seconds, "check_s": seconds}
         row["ratio"] = round(seconds / hand_seconds, 2)
@@ -181,9 +167,7 @@ def _told(report: dict[str, Any]) -> dict[str, Any]:
     target = report["targets"][0]
     stages = {stage["stage"]: stage for stage in target["stages"]}
     found: dict[str, Any] = {"verdict": target["verdict"], "parity": stages["parity"]["detail"][:160]}
-    failed = [
-        f"{name}: {stage['detail'][:120]}" for name, stage in stages.items() if stage["state"] == "fail"
-    ]
+    failed = [f"{name}: {stage['detail'][:120]}" for name, stage in stages.items() if stage["state"] == "fail"]
     environment = target.get("environment") or {}
     found["failed"] = failed
     found["memory_gb"] = round((environment.get("peak_device_bytes") or 0) / 1e9, 2)
@@ -220,9 +204,7 @@ def check_planted(device: str, like: str) -> None:
         rows = []
         for path, dtype, mode in jobs[number::PARALLEL]:
             options = RunOptions(device=device, dtype=dtype, mode=mode)  # type: ignore[arg-type]
-            seen = observe(
-                RunRequest(f"{path.name}::Model", options, str(path.parent), server=servers[number])
-            )
+            seen = observe(RunRequest(f"{path.name}::Model", options, str(path.parent), server=servers[number]))
             stage = next(stage for stage in seen.stages if stage.stage == "parity")
             right = stage.state == "pass" if path.parent.name == "rounding" else stage.state == "fail"
             row = {"case": f"{path.parent.name}/{path.stem}", "dtype": dtype, "state": stage.state}
@@ -248,9 +230,7 @@ def _planted(like: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("time", "models", "planted", "hand"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--device", default="cuda")

@@ -179,9 +179,7 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
         model, args, kwargs = build()
     except Exception as error:
         return {"failed": f"build: {type(error).__name__}: {error}"}
-    found: dict[str, Any] = {
-        "target": request["target"] or f"{type(model).__module__}::{type(model).__qualname__}"
-    }
+    found: dict[str, Any] = {"target": request["target"] or f"{type(model).__module__}::{type(model).__qualname__}"}
     lines: set[tuple[str, int]] = set()
     try:
         with torch.compiler.set_stance("force_eager"):
@@ -255,9 +253,7 @@ def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
     from tcready.portable.events.record import Record
 
     sites: dict[tuple[str, int], dict[str, Any]] = {}
-    events = [Record(breaks=[event]) for event in record.breaks] + [
-        Record(skips=[event]) for event in record.skips
-    ]
+    events = [Record(breaks=[event]) for event in record.breaks] + [Record(skips=[event]) for event in record.skips]
     for event in events:
         for seen in to_schema.break_sites(event, names, None):
             new = {"path": seen.path, "line": seen.line, "func": seen.symbol.rpartition(".")[2]}
@@ -400,9 +396,7 @@ def run(args: argparse.Namespace) -> None:
     done = {r["id"]: r for r in read(args.output)} if args.output.exists() else {}
     failed_path = args.output.with_name(args.output.name + ".failed")
     failed = {r["id"]: r for r in read(failed_path)} if failed_path.exists() else {}
-    models = [
-        m for m in wanted(args.models, zoo) if not args.only or any(text in m["id"] for text in args.only)
-    ]
+    models = [m for m in wanted(args.models, zoo) if not args.only or any(text in m["id"] for text in args.only)]
     again = args.again or []
     with tempfile.TemporaryDirectory() as name:
         recorder = Recorder(zoo, args.python, args.timeout, args.fullgraph, Path(name))
@@ -542,8 +536,7 @@ def agree(args: argparse.Namespace) -> None:
                 if (sorted(x) if isinstance(x, list) else x) != (sorted(y) if isinstance(y, list) else y):
                     print(f"{name:8} {place[0]}:{place[1]} {x} {y} [{new['id']}]")
         was, now = (
-            {(path, line) for path, text in r["executed"].items() for line in lines_of(text)}
-            for r in (old, new)
+            {(path, line) for path, text in r["executed"].items() for line in lines_of(text)} for r in (old, new)
         )
         lines += len(was)
         other += len(was ^ now)
@@ -573,9 +566,7 @@ def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         serve(float(sys.argv[2]))
         return
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("run", help="record models")
     one.add_argument("models", help="a module of the zoo folder, MODULE:LIST, or a file of records")
@@ -601,9 +592,7 @@ def main() -> None:
     four.add_argument("-o", "--output", type=Path, required=True)
     four.set_defaults(run=whole)
     for command in (three, four):
-        command.add_argument(
-            "--also", type=Path, action="append", help="records that say which kinds are no cascades"
-        )
+        command.add_argument("--also", type=Path, action="append", help="records that say which kinds are no cascades")
         command.add_argument(
             "--drop", action="append", help="a file that is no package's: its lines and sites are left out"
         )

@@ -141,9 +141,7 @@ class Bench:
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         # Everybody's bytecode is written on a first run and read on the others, wherever it was installed.
         environment["PYTHONPYCACHEPREFIX"] = str(self.folder / "bytecode")
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, (environment.get("PYTHONPATH"), str(self.site)))
-        )
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(self.site))))
         before, started = os.times(), time.perf_counter()
         with subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -362,14 +360,10 @@ def _source(site: Path, target: str) -> Path:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a (with b), c, d, e; all by default")
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_path("purelib")))
-    parser.add_argument(
-        "--records", type=Path, nargs="*", default=[], help="JSON lines, each with a `target`"
-    )
+    parser.add_argument("--records", type=Path, nargs="*", default=[], help="JSON lines, each with a `target`")
     parser.add_argument("--peers", help="the bin folder in which other linters are looked for")
     parser.add_argument("--runs", type=int, default=5, help="of each process of a and b (default 5)")
     options = parser.parse_args()

@@ -47,11 +47,7 @@ def moved(value: Any, device: str, dtype: torch.dtype | None) -> Any:
         return value.to(dtype) if dtype is not None and value.is_floating_point() else value
     if isinstance(value, dict):
         return {key: moved(item, device, dtype) for key, item in value.items()}
-    return (
-        type(value)(moved(item, device, dtype) for item in value)
-        if isinstance(value, (list, tuple))
-        else value
-    )
+    return type(value)(moved(item, device, dtype) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def ratio(eager: Any, compiled: Any, given: Any, device: str) -> float:

@@ -97,9 +97,7 @@ class Block(nn.Module):
         self.first = nn.Conv2d(given, made, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(made, made, 3, 1, 1, bias=False)
         self.norms = nn.ModuleList([nn.BatchNorm2d(made), nn.BatchNorm2d(made)])
-        self.short = (
-            nn.Conv2d(given, made, 1, stride, bias=False) if stride > 1 or given != made else nn.Identity()
-        )
+        self.short = nn.Conv2d(given, made, 1, stride, bias=False) if stride > 1 or given != made else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norms[0](self.first(x)).relu()
@@ -140,10 +138,7 @@ class Stage(nn.Module):
         self.short = nn.Conv2d(given, made, 1)
 
     def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
-        y = (
-            self.conv(nn.functional.silu(self.norm(x)))
-            + self.time(nn.functional.silu(time))[:, :, None, None]
-        )
+        y = self.conv(nn.functional.silu(self.norm(x))) + self.time(nn.functional.silu(time))[:, :, None, None]
         return self.out(nn.functional.silu(self.again(y))) + self.short(x)
 
 
@@ -159,11 +154,7 @@ class Attention(nn.Module):
         rows, width, high, wide = x.shape
         flat = self.norm(x).flatten(2).transpose(1, 2)
         q, k, v = self.qkv(flat).view(rows, high * wide, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        seen = (
-            nn.functional.scaled_dot_product_attention(q, k, v)
-            .transpose(1, 2)
-            .reshape(rows, high * wide, width)
-        )
+        seen = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(rows, high * wide, width)
         return x + self.out(seen).transpose(1, 2).reshape(x.shape)
 
 
@@ -180,9 +171,7 @@ class UNet(nn.Module):
         self.begin = nn.Conv2d(4, base, 3, 1, 1)
         self.down = nn.ModuleList(Stage(g, m, time) for g, m in zip((base, *widths), widths, strict=False))
         self.shrink = nn.ModuleList(nn.Conv2d(w, w, 3, 2, 1) for w in widths[:-1])
-        self.middle = nn.ModuleList(
-            [Stage(widths[-1], widths[-1], time), Stage(widths[-1], widths[-1], time)]
-        )
+        self.middle = nn.ModuleList([Stage(widths[-1], widths[-1], time), Stage(widths[-1], widths[-1], time)])
         self.attention = Attention(widths[-1])
         self.up = nn.ModuleList(
             Stage(below + here, here, time)

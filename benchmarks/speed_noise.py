@@ -27,9 +27,7 @@ def main() -> int:
     options = parser.parse_args()
     found: Counter[str] = Counter()
     for number in range(1, options.times + 1):
-        report = api.bench(
-            options.target, wanted=BenchOptions(quick=options.quick, bench_budget=options.budget)
-        )
+        report = api.bench(options.target, wanted=BenchOptions(quick=options.quick, bench_budget=options.budget))
         bench = next(each.observation.bench for each in report.targets if each.observation.bench)
         if not bench.cases:
             found["not run"] += 1

@@ -107,9 +107,7 @@ def tried(model: dict[str, Any]) -> dict[str, Any]:
     first: dict[Any, str] = {}
     every = original.named_modules(remove_duplicate=False)
     names = {name: first.setdefault(part, name) for name, part in every}  # one module may have several
-    seen = [
-        _outcome(copy.deepcopy(original), args, kwargs, region["code"], called) for region in model["regions"]
-    ]
+    seen = [_outcome(copy.deepcopy(original), args, kwargs, region["code"], called) for region in model["regions"]]
     return dict(model, names=names, seen=seen)
 
 
@@ -176,9 +174,7 @@ def serve(zoo: str) -> None:
 # both
 
 
-def run_all(
-    models: list[dict[str, Any]], zoo: str, python: str, jobs: int, timeout: float
-) -> list[dict[str, Any]]:
+def run_all(models: list[dict[str, Any]], zoo: str, python: str, jobs: int, timeout: float) -> list[dict[str, Any]]:
     """The models with what was seen of each; a process that dies fails those it did not come to."""
 
     def batch(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -224,9 +220,7 @@ def table(name: str, found: Iterable[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path)
     parser.add_argument("--site", required=True, help="the site-packages folder of the models' sources")
     parser.add_argument("--zoo", required=True, help="the folder whose modules build the models")

@@ -146,17 +146,7 @@ def resident(root: int) -> dict[int, tuple[float, int]]:
 def sweep(root: Path, store: Path, output: Path, jobs: int, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command(
-            *(
-                "sweep",
-                "models",
-                "--store",
-                str(store),
-                "--jobs",
-                str(jobs),
-                "--no-cache",
-                "-q",
-                "--exit-zero",
-            ),
+            *("sweep", "models", "--store", str(store), "--jobs", str(jobs), "--no-cache", "-q", "--exit-zero"),
             *("--output-format", "json", "-o", str(output), *more),
         ),
         cwd=root,
@@ -191,18 +181,14 @@ def growth(sizes: list[float]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--singles", type=int, default=20, help="checked one at a time; 0: none")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--bar", type=float, default=3.0)
     parser.add_argument("--growth", type=float, default=30.0, help="megabytes that memory may grow by")
-    parser.add_argument(
-        "--peak", type=float, default=0.5, help="megabytes of the sweep for each model, beside 150"
-    )
+    parser.add_argument("--peak", type=float, default=0.5, help="megabytes of the sweep for each model, beside 150")
     parser.add_argument("--out", type=Path, help="where models, stores and reports are left")
     given = parser.parse_args()
     root = given.out or Path(tempfile.mkdtemp(prefix="sweep-"))
@@ -232,9 +218,7 @@ def main() -> int:
                 f"factor {factor:.1f}"
             )
             if factor < given.bar:
-                failures.append(
-                    f"the throughput is {factor:.1f} times that of single checks, not {given.bar:g}"
-                )
+                failures.append(f"the throughput is {factor:.1f} times that of single checks, not {given.bar:g}")
         for name, sizes in (
             ("the sweep", memory.own),
             ("what runs are copied from", memory.server),

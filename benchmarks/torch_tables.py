@@ -40,9 +40,7 @@ def grouped(table: dict[str, str]) -> dict[str, dict[str, str]]:
     for name, text in sorted(table.items()):
         prefix, _, last = name.rpartition(".")
         groups.setdefault(text, {}).setdefault(prefix, []).append(last)
-    return {
-        text: {p: " ".join(lasts) for p, lasts in group.items()} for text, group in sorted(groups.items())
-    }
+    return {text: {p: " ".join(lasts) for p, lasts in group.items()} for text, group in sorted(groups.items())}
 
 
 def told_by_operators(table: dict[str, list[str]], operations: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -132,16 +130,12 @@ def text_of(data: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="derive, compare, write nothing")
     parser.add_argument("--names", nargs="+", help="derive these names only and print what is found")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--parts", type=Path, help="folder of tables derived before")
-    parser.add_argument(
-        "-o", "--output", type=Path, help="where to write; beside the other versions by default"
-    )
+    parser.add_argument("-o", "--output", type=Path, help="where to write; beside the other versions by default")
     options = parser.parse_args()
     if options.names:
         print(json.dumps(derive(options.processes, only=set(options.names)), indent=1))

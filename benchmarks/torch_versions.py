@@ -52,9 +52,7 @@ def environment(folder: Path, version: str) -> Path:
 def derive(python: Path, folder: Path) -> None:
     """Writes what the static pass knows of the torch of `python`: its table, its record and the claims."""
     samples, shown = folder / "samples.json", folder / "shown.json"
-    script = {
-        name: str(ROOT / "benchmarks" / f"{name}.py") for name in ("torch_tables", "constructs", "claims")
-    }
+    script = {name: str(ROOT / "benchmarks" / f"{name}.py") for name in ("torch_tables", "constructs", "claims")}
     subprocess.run([str(python), script["torch_tables"], "--parts", str(folder / "parts")], check=True)
     subprocess.run([sys.executable, script["constructs"], "--export", str(samples)], check=True)
     run_samples = [str(python), script["constructs"], "--run", str(samples), "-o", str(shown)]
@@ -113,17 +111,11 @@ def keep(row: dict[str, Any], path: Path = RECORD) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version", nargs="?", help="of torch, from the package index")
     parser.add_argument("--here", action="store_true", help="use the torch of this interpreter")
-    parser.add_argument(
-        "--python", type=Path, help="use this interpreter, which has torch and the tests' packages"
-    )
-    parser.add_argument(
-        "--derive", action="store_true", help="derive table, record and claims before the tests"
-    )
+    parser.add_argument("--python", type=Path, help="use this interpreter, which has torch and the tests' packages")
+    parser.add_argument("--derive", action="store_true", help="derive table, record and claims before the tests")
     parser.add_argument("--environment", type=Path, help="make the environment there, and keep it")
     parser.add_argument("--workers", default="auto", help="for pytest -n")
     parser.add_argument("--output", type=Path, default=RECORD)

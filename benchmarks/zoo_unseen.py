@@ -21,9 +21,7 @@ from typing import Any
 import tomllib
 
 
-def build(
-    imports: str, model: str, args: str = "", kwargs: str = "", before: str = ""
-) -> tuple[Any, Any, Any]:
+def build(imports: str, model: str, args: str = "", kwargs: str = "", before: str = "") -> tuple[Any, Any, Any]:
     """(module in eval mode, args, kwargs) from expressions; `B` is the batch, `R` randn, `RI` randint, `U` rand.
 
     imports: statements, `;`-separated; before: statements that run next; model, args, kwargs: expressions.

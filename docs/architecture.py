@@ -97,9 +97,7 @@ def _draw(levels: list[list[str]]) -> str:
 def _describe_package(package: str, modules: Mapping[str, Path]) -> str:
     folder = modules[package].parent.relative_to(ROOT).as_posix()
     text = f"\n## `{folder}/`\n\n{_docstring(modules[package])}\n"
-    files = [
-        name for name in modules if name.rpartition(".")[0] == package and modules[name].stem != "__init__"
-    ]
+    files = [name for name in modules if name.rpartition(".")[0] == package and modules[name].stem != "__init__"]
     if not files or component_of(package) in LISTED_ELSEWHERE:
         return text
     text += "\n| file | |\n|---|---|\n"

@@ -53,11 +53,7 @@ def files() -> dict[Path, str]:
     """Every generated file with its text, by path below docs/."""
     rules = api.load_rules()
     pages = break_pages.load()
-    schemas = {
-        "report": _schema(Report),
-        "observation": _schema(Observation),
-        "fixes": _fixes_schema(),
-    }
+    schemas = {"report": _schema(Report), "observation": _schema(Observation), "fixes": _fixes_schema()}
     return {
         Path("pages/rules/index.md"): _index(rules),
         **{Path(f"pages/rules/{rule.code}.md"): _rule_page(rule) for rule in rules},
@@ -114,10 +110,7 @@ def _rule_page(rule: Rule) -> str:
         ("level", rule.level),
         ("effect", _words(rule.effect)),
         ("breaks in PyTorch's registry", ids or "none: the graph does not break"),
-        (
-            "suggests a diff",
-            "yes, if it can rewrite the surrounding code" if rule.rewrite else "no",
-        ),
+        ("suggests a diff", "yes, if it can rewrite the surrounding code" if rule.rewrite else "no"),
     ]
     source = f"{rule.module.removeprefix('tcready.').replace('.', '/')}.md or .py"
     return (
@@ -252,9 +245,7 @@ def _breaks_index(rules: tuple[Rule, ...], pages: tuple[BreakPage, ...]) -> str:
     for gb_id in sorted(names):
         found = page_of.get(gb_id)
         page = f"[{found}]({found}.md)" if found else ""
-        claims = ", ".join(
-            f"[{rule.code}](../rules/{rule.code}.md)" for rule in rules if gb_id in rule.gb_ids
-        )
+        claims = ", ".join(f"[{rule.code}](../rules/{rule.code}.md)" for rule in rules if gb_id in rule.gb_ids)
         link = f"[{gb_id}]({REGISTRY.format(number=gb_id[2:])})"
         text += f"| {link} | {_cell(_plain(names[gb_id]))} | {page} | {claims} |\n"
     listed = "\n".join(page.name for page in pages)
@@ -270,9 +261,7 @@ def _break_page(page: BreakPage) -> str:
         + "\n"
     )
     for each in page.breaks:
-        text += (
-            f"\n## {each.gb_id}: {_plain(names[each.gb_id])}\n\n{f'{each.what} {each.remedy}'.strip()}\n\n"
-        )
+        text += f"\n## {each.gb_id}: {_plain(names[each.gb_id])}\n\n{f'{each.what} {each.remedy}'.strip()}\n\n"
         text += page.example(each.gb_id, lambda code: _code(code).rstrip("\n")) + "\n"
     if page.unshown:
         text += "\n## Without an example\n"
@@ -475,9 +464,7 @@ def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
         text += "| field | type | default | description |\n|---|---|---|---|\n"
         for field, value in made["properties"].items():
             default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
-            text += (
-                f"| `{field}` | {_cell(_type(value))} | {default} | {_cell(value.get('description', ''))} |\n"
-            )
+            text += f"| `{field}` | {_cell(_type(value))} | {default} | {_cell(value.get('description', ''))} |\n"
     return text
 
 

@@ -62,9 +62,7 @@ def mended() -> Comparison:
         path.write_text(text, encoding="utf-8")
         before = check(["model.py"], root=folder)
         kept = [
-            line
-            for line in text.splitlines(keepends=True)
-            if "print(" not in line and "if self.verbose" not in line
+            line for line in text.splitlines(keepends=True) if "print(" not in line and "if self.verbose" not in line
         ]
         path.write_text("".join(kept), encoding="utf-8")
         return compare(before, check(["model.py"], root=folder), ("before.json", "after.json"))

@@ -31,11 +31,7 @@ class Trouble:
 
 
 def timed(
-    lot: random.Random,
-    seconds: Sequence[float],
-    processes: int = 3,
-    blocks: int = 10,
-    trouble: Trouble | None = None,
+    lot: random.Random, seconds: Sequence[float], processes: int = 3, blocks: int = 10, trouble: Trouble | None = None
 ) -> list[Rows]:
     """Blocks of arms that take `seconds`, in rounds of random order: of each arm a row for each process."""
     t = trouble or Trouble()

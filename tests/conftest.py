@@ -65,14 +65,7 @@ def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
     launch = observations.launch
 
-    def launch_copy(
-        target: str,
-        options: Any,
-        root: Path,
-        progress: Any,
-        server: Any = None,
-        stays: Any = None,
-    ) -> Any:
+    def launch_copy(target: str, options: Any, root: Path, progress: Any, server: Any = None, stays: Any = None) -> Any:
         opened(SERVER)
         return launch(target, options, root, progress, server or SERVER, stays)
 

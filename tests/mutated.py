@@ -212,9 +212,7 @@ def _line_put(text: str, choose: random.Random) -> str:
     lines = text.splitlines(keepends=True)
     if not functions or choose.random() < 0.15:
         lines += [
-            choose.choice(
-                ("\nLIMIT = 0\n", "\ntorch = None\n", "\ndef scaled(x): return x.item()\n", "\n# done\n")
-            )
+            choose.choice(("\nLIMIT = 0\n", "\ntorch = None\n", "\ndef scaled(x): return x.item()\n", "\n# done\n"))
         ]
         return "".join(lines)
     owner = choose.choice(owners)
@@ -227,16 +225,7 @@ def _line_put(text: str, choose: random.Random) -> str:
     if isinstance(owner, ast.FunctionDef):
         name = choose.choice([each.arg for each in owner.args.args] or ["self"])
     typed = choose.choice(
-        (
-            "width = 0",
-            "{0}.item()",
-            "{0} = {0}",
-            "self.kept = {0}",
-            "if {0}: print({0})",
-            "import math",
-            "# {0}",
-            "",
-        )
+        ("width = 0", "{0}.item()", "{0} = {0}", "self.kept = {0}", "if {0}: print({0})", "import math", "# {0}", "")
     )
     return "".join([*lines[:above], margin + typed.format(name) + "\n", *lines[above:]])
 
@@ -306,17 +295,14 @@ def check_silenced(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
         return  # `ast.dump` of Python 3.12 does not go as deep as its parser
     path.write_bytes(silenced.encode("utf-8", "surrogatepass"))
     after = {
-        (found.rule, found.line, found.column)
-        for found in _read(path, folder).findings
-        if found.path == "model.py"
+        (found.rule, found.line, found.column) for found in _read(path, folder).findings if found.path == "model.py"
     }
     if (wanted.rule, wanted.line, wanted.column) in after:
         yield f"{wanted.rule} at line {wanted.line} is still told"
     gone = {
         (found.rule, found.line, found.column)
         for found in own
-        if not found.line <= wanted.end_line <= found.end_line
-        and not wanted.line <= found.line <= wanted.end_line
+        if not found.line <= wanted.end_line <= found.end_line and not wanted.line <= found.line <= wanted.end_line
     } - after
     if gone:
         yield f"findings of other lines are gone: {sorted(gone)[:3]}"
@@ -336,9 +322,7 @@ def check_edit(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
     opened = Session(options, rule_set())
     read(opened, text)
     for _ in range(EDITS):
-        edit = choose.choice(
-            (_line_put, _line_put, _number_changed, _taken_over, _line_moved, _doubled, _lost)
-        )
+        edit = choose.choice((_line_put, _line_put, _number_changed, _taken_over, _line_moved, _doubled, _lost))
         now = edit(text, choose)
         if not parses(now):
             continue
@@ -388,12 +372,7 @@ def check_notebook(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
         cells.append({"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None, "id": str(start)})  # fmt: skip
         if choose.random() < 0.3:
             cells.append({**cells[-1], "source": choose.choice(MAGICS), "id": f"m{start}"})
-    book: Any = {
-        "cells": cells,
-        "metadata": {"language_info": {"name": "python"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    book: Any = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
     if choose.random() < 0.5:
         book = mutated_value(book, choose)
     data = json.dumps(book).encode()
@@ -442,9 +421,7 @@ def mutated_value(value: Any, choose: random.Random, times: int | None = None) -
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        keys = (
-            list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, list) else []
-        )
+        keys = list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, list) else []
         places += [(each, key) for key in keys]
         waiting += [each[key] for key in keys]
     if not places:

@@ -237,9 +237,7 @@ def carried_out(site: Site, other: str | Whole) -> str | None:
 
 def patch_between(before: str, after: str) -> str:
     """A unified diff of `model.py`."""
-    lines = difflib.unified_diff(
-        before.splitlines(True), after.splitlines(True), "a/model.py", "b/model.py", n=3
-    )
+    lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), "a/model.py", "b/model.py", n=3)
     return "".join(lines)
 
 
@@ -259,8 +257,7 @@ def with_line_of_module(text: str, line: str) -> str:
         (
             number
             for number, each in enumerate(module.body)
-            if isinstance(each, cst.SimpleStatementLine)
-            and isinstance(each.body[0], cst.Import | cst.ImportFrom)
+            if isinstance(each, cst.SimpleStatementLine) and isinstance(each.body[0], cst.Import | cst.ImportFrom)
         ),
         default=-1,
     )

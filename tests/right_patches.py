@@ -68,19 +68,11 @@ class _Renaming(cst.CSTTransformer):
 def extract_local(site: Site) -> Texts:
     """Names what is returned, or the right side of an assignment."""
     node = site.node
-    if (
-        not isinstance(node, cst.SimpleStatementLine)
-        or len(node.body) != 1
-        or not _is_free(site, "named_first")
-    ):
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1 or not _is_free(site, "named_first"):
         return
     if isinstance(node.body[0], cst.Return) and node.body[0].value is not None:
         yield f"named_first = {_code(site, node.body[0].value)}\nreturn named_first\n"
-    if (
-        isinstance(node.body[0], cst.Assign)
-        and isinstance(node.body[0].value, cst.BinaryOperation)
-        and site.function
-    ):
+    if isinstance(node.body[0], cst.Assign) and isinstance(node.body[0].value, cst.BinaryOperation) and site.function:
         value = node.body[0].value
         if isinstance(node.body[0].targets[0].target, cst.Name):
             rest = f"named_first {_code(site, value.operator).strip()} {_code(site, value.right)}"
@@ -91,19 +83,11 @@ def extract_method(site: Site) -> All:
     node = site.node
     if not isinstance(node, cst.Return) or node.value is None or site.owner is None or site.function is None:
         return
-    if (
-        "self" not in site.parameters
-        or "super()" in site.code
-        or "yield" in site.code
-        or "locals()" in site.code
-    ):
+    if "self" not in site.parameters or "super()" in site.code or "yield" in site.code or "locals()" in site.code:
         return
     names = [each for each in dict.fromkeys((*site.parameters, *site.locals)) if each != "self"]
     used = [each for each in names if re.search(rf"(?<![.\w]){each}\b", site.code)]
-    if any(
-        isinstance(each, cst.FunctionDef | cst.For) and each is not site.function
-        for each in site.statements()
-    ):
+    if any(isinstance(each, cst.FunctionDef | cst.For) and each is not site.function for each in site.statements()):
         return
     value = _code(site, node.value)
     text = site.replaced(f"return self._work_out({', '.join(used)})\n")
@@ -124,9 +108,7 @@ def inline_local(site: Site) -> All:
         if made is None or len(re.findall(rf"\b{made[1]}\b", _code(site, site.function))) != 2:
             continue
         text, count = re.subn(
-            rf"(?<![.\w\"']){made[1]}\b(?!\s*=[^=])",
-            lambda _, value=made[2]: f"({value})",
-            _code(site, other),
+            rf"(?<![.\w\"']){made[1]}\b(?!\s*=[^=])", lambda _, value=made[2]: f"({value})", _code(site, other)
         )
         if count == 1 and "#" not in made[2]:
             with contextlib.suppress(cst.ParserSyntaxError):
@@ -140,9 +122,7 @@ def invert_if(site: Site) -> Texts:
         body = "".join(
             "    " + line + "\n" for each in node.orelse.body.body for line in _code(site, each).splitlines()
         )
-        rest = "".join(
-            "    " + line + "\n" for each in node.body.body for line in _code(site, each).splitlines()
-        )
+        rest = "".join("    " + line + "\n" for each in node.body.body for line in _code(site, each).splitlines())
         yield f"if not ({_code(site, node.test)}):\n{body}else:\n{rest}"
     if isinstance(node, cst.IfExp):
         yield f"{_code(site, node.orelse)} if not ({_code(site, node.test)}) else {_code(site, node.body)}"
@@ -163,9 +143,7 @@ def use_method(site: Site) -> Texts:
 def name_operator(site: Site) -> Texts:
     node = site.node
     if isinstance(node, cst.BinaryOperation):
-        name = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}.get(
-            _code(site, node.operator).strip()
-        )
+        name = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}.get(_code(site, node.operator).strip())
         if name is not None:
             yield f"torch.{name}({_code(site, node.left)}, {_code(site, node.right)})"
 
@@ -241,17 +219,10 @@ def return_early(site: Site) -> All:
     if not isinstance(node, cst.IndentedBlock):
         return
     for at, each in enumerate(node.body):
-        if not isinstance(each, cst.If) or not re.match(
-            r"\s*(return|raise)\b", _code(site, each.body.body[-1])
-        ):
+        if not isinstance(each, cst.If) or not re.match(r"\s*(return|raise)\b", _code(site, each.body.body[-1])):
             continue
         if isinstance(each.orelse, cst.Else):
-            body = [
-                *node.body[:at],
-                each.with_changes(orelse=None),
-                *each.orelse.body.body,
-                *node.body[at + 1 :],
-            ]
+            body = [*node.body[:at], each.with_changes(orelse=None), *each.orelse.body.body, *node.body[at + 1 :]]
             yield Whole(site.module.deep_replace(node, node.with_changes(body=body)).code)  # type: ignore[union-attr]
         elif each.orelse is None and at + 1 < len(node.body):
             rest = cst.Else(body=cst.IndentedBlock(body=list(node.body[at + 1 :])))
@@ -333,12 +304,7 @@ def name_argument(site: Site) -> Texts:
 
 def fold_constant(site: Site) -> Texts:
     node = site.node
-    if (
-        isinstance(node, cst.Integer)
-        and node.value.isdecimal()
-        and site.function is not None
-        and int(node.value) > 1
-    ):
+    if isinstance(node, cst.Integer) and node.value.isdecimal() and site.function is not None and int(node.value) > 1:
         yield f"{int(node.value) - 1} + 1"
     if isinstance(node, cst.Float) and site.function is not None:
         yield f"{2 * float(node.value)!r} / 2"
@@ -346,11 +312,7 @@ def fold_constant(site: Site) -> Texts:
 
 def use_decorator(site: Site) -> Texts:
     node = site.node
-    if (
-        isinstance(node, cst.FunctionDef)
-        and len(node.body.body) == 1
-        and isinstance(node.body.body[0], cst.With)
-    ):
+    if isinstance(node, cst.FunctionDef) and len(node.body.body) == 1 and isinstance(node.body.body[0], cst.With):
         only = node.body.body[0]
         item = _code(site, only.items[0])
         if re.fullmatch(r"torch\.no_grad\(\)", item) and len(only.items) == 1:
@@ -376,11 +338,7 @@ def write_comments(site: Site) -> Texts:
     ):
         if "#" not in site.code and site.code.count("\n") == 1:
             yield site.code.rstrip() + "  # as the paper has it\n"
-    if (
-        isinstance(node, cst.FunctionDef)
-        and isinstance(node.body, cst.IndentedBlock)
-        and '"""' not in site.code
-    ):
+    if isinstance(node, cst.FunctionDef) and isinstance(node.body, cst.IndentedBlock) and '"""' not in site.code:
         first = cst.parse_statement('"""Works out the result."""\n')
         yield site.code_of(node.with_changes(body=node.body.with_changes(body=[first, *node.body.body])))
     if isinstance(node, cst.FunctionDef) and node.returns is None and node.name.value == "forward":
@@ -395,18 +353,12 @@ def name_constant(site: Site) -> All:
         and not isinstance(site.parent, cst.Param)
     ):
         if _is_free(site, "NAMED_CONSTANT"):
-            yield Whole(
-                with_line_of_module(site.replaced("NAMED_CONSTANT"), f"NAMED_CONSTANT = {site.code}\n")
-            )
+            yield Whole(with_line_of_module(site.replaced("NAMED_CONSTANT"), f"NAMED_CONSTANT = {site.code}\n"))
 
 
 def guard_print(site: Site) -> Texts:
     node = site.node
-    if (
-        isinstance(node, cst.SimpleStatementLine)
-        and re.match(r"\s*print\(", site.code)
-        and site.function is not None
-    ):
+    if isinstance(node, cst.SimpleStatementLine) and re.match(r"\s*print\(", site.code) and site.function is not None:
         yield f"if not torch.compiler.is_compiling():\n    {site.code.strip()}\n"
 
 
@@ -594,9 +546,7 @@ def write_dict_call(site: Site) -> Texts:
     if isinstance(node, cst.Dict) and node.elements:
         pairs = []
         for each in node.elements:
-            if not isinstance(each, cst.DictElement) or not re.fullmatch(
-                r"[\"'][a-z_]+[\"']", _code(site, each.key)
-            ):
+            if not isinstance(each, cst.DictElement) or not re.fullmatch(r"[\"'][a-z_]+[\"']", _code(site, each.key)):
                 return
             pairs.append(f"{_code(site, each.key)[1:-1]}={_code(site, each.value)}")
         yield f"dict({', '.join(pairs)})"

@@ -17,21 +17,9 @@ def git(folder: Path, *arguments: str) -> str:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_SYSTEM": os.devnull,
     }
-    identity = [
-        "-c",
-        "user.name=Tests",
-        "-c",
-        "user.email=tests@example.invalid",
-        "-c",
-        "init.defaultBranch=main",
-    ]
+    identity = ["-c", "user.name=Tests", "-c", "user.email=tests@example.invalid", "-c", "init.defaultBranch=main"]
     done = subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        ["git", *identity, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout
 

@@ -141,9 +141,7 @@ def test_code_is_never_written_over(option: str, project: Path, capsys: pytest.C
     assert (project / "other.py").read_text() == "x = 1\n"
 
 
-def test_a_target_without_an_ending_is_not_written_over(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_without_an_ending_is_not_written_over(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "model.py").rename(project / "script")
     for option in ("-o", "--html", "--write-baseline"):
         line = refused(capsys, "check", "script", "--no-run", option, "script")
@@ -160,9 +158,7 @@ def test_a_file_outside_is_written_if_it_is_named_as_what_it_is(project: Path, t
     assert "TCR101" in (project / "reports" / "report.txt").read_text()
 
 
-def test_a_link_outside_is_not_followed(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_outside_is_not_followed(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As in a folder that everybody may write to, /tmp."""
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -235,9 +231,7 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
     codes = [line for line in lines if re.fullmatch(r"[a-z-]+(, sweep)?: \d", line)]
     of_checks = ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"]
     of_sweeps = ["full, sweep: 2", "read-only, sweep: 2", "elsewhere, sweep: 1"]
-    assert codes == [*of_checks[:2], *of_sweeps[:1], *of_checks[2:], *of_sweeps[1:]], (
-        done.stdout + done.stderr
-    )
+    assert codes == [*of_checks[:2], *of_sweeps[:1], *of_checks[2:], *of_sweeps[1:]], done.stdout + done.stderr
     refused = [line for line in done.stderr.splitlines() if "the store" in line]
     assert len(refused) == 2
     assert all(line.endswith("; --store names another place") for line in refused)
@@ -252,17 +246,8 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not take such names")
-def test_names_of_files_move_no_cursor_and_end_no_line(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [
-        b"a\nTCR999.py",
-        b"b\x1b[2J.py",
-        b"c<img src=x>.py",
-        b"d\xff.py",
-        "e\u202e.py".encode(),
-        b"--f.py",
-    ]
+def test_names_of_files_move_no_cursor_and_end_no_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [b"a\nTCR999.py", b"b\x1b[2J.py", b"c<img src=x>.py", b"d\xff.py", "e\u202e.py".encode(), b"--f.py"]
     for name in names:
         with open(name, "w") as file:
             file.write(MODEL)
@@ -275,10 +260,7 @@ def test_names_of_files_move_no_cursor_and_end_no_line(
             assert not [line for line in said.out.splitlines() if line.startswith("TCR999")], name
         if name in mutated.FOR_PEOPLE:
             assert mutated.MOVING.search(said.out) is None, name
-    assert (
-        "<img src=x>"
-        not in (project / "page.html").read_text(errors="surrogateescape").partition("<script")[0]
-    )
+    assert "<img src=x>" not in (project / "page.html").read_text(errors="surrogateescape").partition("<script")[0]
     assert mutated.MOVING.search(refused(capsys, "check", "gone\x1b[2J\n.py")) is None
 
 
@@ -326,17 +308,7 @@ def test_what_stands_in_the_cache_is_never_waited_for_nor_believed(project: Path
             poison(path)
         for _ in range(2):
             done = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "tcready",
-                    "check",
-                    "model.py",
-                    "--no-run",
-                    "-q",
-                    "--output-format",
-                    "concise",
-                ],
+                [sys.executable, "-m", "tcready", "check", "model.py", "--no-run", "-q", "--output-format", "concise"],
                 capture_output=True,
                 text=True,
                 timeout=30,
@@ -361,20 +333,8 @@ def test_a_cache_that_is_a_link_is_none(project: Path, tmp_path: Path) -> None:
 
 
 def test_a_cache_is_written_to_by_several_at_once(project: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tcready",
-        "check",
-        "model.py",
-        "--no-run",
-        "-q",
-        "--output-format",
-        "concise",
-    ]
-    started = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)
-    ]
+    command = [sys.executable, "-m", "tcready", "check", "model.py", "--no-run", "-q", "--output-format", "concise"]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     said = {process.communicate(timeout=60) for process in started}
     assert len(said) == 1
     entries = sorted((project / cache.FOLDER).iterdir())
@@ -451,9 +411,7 @@ def test_a_share_that_is_no_number_is_refused_in_a_line(project: Path) -> None:
         api.combine(["seen.json"], root=project)
 
 
-def test_names_of_a_trace_stay_in_their_line(
-    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_a_trace_stay_in_their_line(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = f"/job/app/net{PLANTED}.py"
     job = Job()
     ids = job.start(0, 0, odd, 10, f"forward{PLANTED}")
@@ -490,11 +448,7 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
         "main(['check', 'model.py', '--no-run', '-o', sys.argv[1]])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "out.txt")],
-        cwd=gone,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", script, str(tmp_path / "out.txt")], cwd=gone, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert done.stderr == "tcready: error: the working folder no longer exists\n"

@@ -42,9 +42,7 @@ def score(site: Path, records: Sequence[str], *floor: str) -> subprocess.Complet
         *(sys.executable, "benchmarks/accuracy.py", "-", "--site", str(site), "--jobs", "1", "--list"),
         *("--floor", *floor),
     ]
-    return subprocess.run(
-        command, cwd=HERE, input="\n".join(records), capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=HERE, input="\n".join(records), capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow

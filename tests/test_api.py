@@ -62,20 +62,12 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> str:
         (["gives.py::Net"], {}, ["gives.py::Net with get_inputs()"]),
         (["pkg.mod::Net"], {}, ["pkg.mod::Net with get_inputs()"]),
         (["bare.py"], {}, []),
-        (
-            ["bare.py::Net"],
-            {"inputs": "gives.py::get_inputs"},
-            ["bare.py::Net with inputs from gives.py::get_inputs"],
-        ),
+        (["bare.py::Net"], {"inputs": "gives.py::get_inputs"}, ["bare.py::Net with inputs from gives.py::get_inputs"]),
         (["gives.py", "bare.py"], {}, []),
         (["."], {}, []),
         (["gives.py"], {"run": False}, []),
         (["."], {"run": True}, ["gives.py::Net with get_inputs()", "pkg/mod.py::Net with get_inputs()"]),
-        (
-            ["pkg", "gives.py"],
-            {"run": True},
-            ["pkg/mod.py::Net with get_inputs()", "gives.py::Net with get_inputs()"],
-        ),
+        (["pkg", "gives.py"], {"run": True}, ["pkg/mod.py::Net with get_inputs()", "gives.py::Net with get_inputs()"]),
         (["bare.py"], {"run": True}, ["bare.py::Net with made-up inputs"]),
     ],
 )
@@ -103,9 +95,7 @@ def torchless(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "bin" / "python")
 
 
-def test_without_torch_an_inferred_run_is_a_warning_and_one_asked_for_a_failure(
-    root: Path, torchless: str
-) -> None:
+def test_without_torch_an_inferred_run_is_a_warning_and_one_asked_for_a_failure(root: Path, torchless: str) -> None:
     told: list[str] = []
     inferred = check(["gives.py"], root=root, python=torchless, announce=told.append)
     assert exit_code(inferred) == 0
@@ -343,21 +333,11 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
     pytest.importorskip("mypy")
     package = tmp_path / "site" / "tcready"
     package.mkdir(parents=True)
-    for name in (
-        "__init__.py",
-        "api.py",
-        "config",
-        "pipeline",
-        "portable",
-        "schema",
-        "py.typed",
-    ):
+    for name in ("__init__.py", "api.py", "config", "pipeline", "portable", "schema", "py.typed"):
         (package / name).symlink_to(ROOT / "analyzer" / name)
     (package / "reports").symlink_to(ROOT / "reports")
     (tmp_path / "consumer.py").write_text(CONSUMER)
-    (tmp_path / "mypy.ini").write_text(
-        "[mypy]\n[mypy-tcready.*]\nfollow_imports = silent\n"
-    )  # as if installed
+    (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-tcready.*]\nfollow_imports = silent\n")  # as if installed
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "consumer.py"],
         cwd=tmp_path,

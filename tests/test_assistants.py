@@ -125,9 +125,7 @@ def told(result: Any) -> Told:
 def serving(folder: Path, *more: str) -> Iterator[Server]:
     command = [sys.executable, "-m", "tcready", "mcp", "--root", str(folder), *more]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    parameters = StdioServerParameters(
-        command=command[0], args=command[1:], env=environment, cwd=folder.parent
-    )
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=folder.parent)
     with start_blocking_portal() as portal:
         client = Client(parameters)
         with portal.wrap_async_context_manager(client):
@@ -303,11 +301,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_changed(reading: S
             "outside of",
         ),
         ("check", {"target": "breaks.py\0"}, "a path holds no NUL"),
-        (
-            "prove",
-            {"patch": PATCH.replace("breaks.py", "../outside.py"), "target": "breaks.py"},
-            "../outside.py",
-        ),
+        ("prove", {"patch": PATCH.replace("breaks.py", "../outside.py"), "target": "breaks.py"}, "../outside.py"),
         ("check", {"target": "nowhere.py"}, "nowhere.py: no such file"),
         ("check", {"target": "x" * 300 + ".py"}, "no such file"),
         ("rule", {"code": "TCR\x1b[31m\u202e9"}, r"TCR\x1b[31m\u202e9"),
@@ -328,9 +322,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_changed(reading: S
         ("bench", {"target": "breaks.py"}, "torch is not installed"),
     ],
 )
-def test_errors_are_answers_of_one_line(
-    reading: Server, tool: str, arguments: dict[str, Any], said: str
-) -> None:
+def test_errors_are_answers_of_one_line(reading: Server, tool: str, arguments: dict[str, Any], said: str) -> None:
     found = reading(tool, **arguments)
     assert found.is_error, found.text
     assert said in found.text
@@ -399,9 +391,7 @@ def test_a_signal_ends_it_though_stdin_is_open(folder: Path) -> None:
     [(["--root", "nowhere"], "--root nowhere: there is no such folder"), ([], "pip install 'tcready[mcp]'")],
 )
 def test_a_server_that_cannot_start_says_why(tmp_path: Path, arguments: list[str], said: str) -> None:
-    script = (
-        "import sys; sys.modules['mcp'] = None; from tcready.cli import main; main(['mcp', *sys.argv[1:]])"
-    )
+    script = "import sys; sys.modules['mcp'] = None; from tcready.cli import main; main(['mcp', *sys.argv[1:]])"
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -459,18 +449,14 @@ def test_a_stored_plan_and_bench_are_told_with_what_to_paste() -> None:
     assert answer.data.keys() <= documented("bench")
     assert answer.data is not None
     assert answer.data["verdict"] == bench.verdict
-    assert {row["arm"] for row in answer.data["arms"]} >= {
-        arm.arm for arm in bench.cases[-1].arms if arm.seconds
-    }
+    assert {row["arm"] for row in answer.data["arms"]} >= {arm.arm for arm in bench.cases[-1].arms if arm.seconds}
 
 
 def test_a_patch_that_does_not_hold_is_an_answer_and_no_error() -> None:
     change = FixChange(
         "the patch", 0, "", None, (), "the patch", (), (), None, "refuted", "call 3: value differs by 2.0"
     )
-    found = fit_answer(
-        rendering.render_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM
-    )
+    found = fit_answer(rendering.render_proof(change, api.render(change, "text"), holds=api.holds(change)), ROOM)
     assert found.text == "the patch does not hold: call 3: value differs by 2.0"
     assert found.data == {"holds": False, "state": "refuted", "reason": "call 3: value differs by 2.0"}
 
@@ -499,9 +485,7 @@ def test_an_answer_never_has_more_than_its_room(
 ) -> None:
     sections = (
         Section("patch", "patch", (AnswerPiece(patch, patch),), single=True, exact=True),
-        Section(
-            "findings", "finding", tuple(AnswerPiece(text, {"id": data}) for text, data in rows), skipped=0
-        ),
+        Section("findings", "finding", tuple(AnswerPiece(text, {"id": data}) for text, data in rows), skipped=0),
     )
     found = fit_answer(ToolAnswer(head, {"n": len(rows)} if structured else None, sections), room)
     assert size_of(found.text, found.data) <= room
@@ -558,9 +542,7 @@ def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) ->
     (finding,) = running("check", target="breaks.py").data["findings"]
     explained = running("rule", code=finding["id"]).text
     assert "confirmed by Dynamo" in explained
-    assert re.search(
-        r"of the stored run of breaks\.py::Model \(infer\), made \d{4}-\d\d-\d\d \d\d:\d\d UTC", explained
-    )
+    assert re.search(r"of the stored run of breaks\.py::Model \(infer\), made \d{4}-\d\d-\d\d \d\d:\d\d UTC", explained)
     assert digests(folder) == before
 
 

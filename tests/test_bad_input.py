@@ -37,9 +37,7 @@ class Result:
         return target
 
 
-def _check(
-    *arguments: str, python: str = sys.executable, cwd: Path = ROOT, out: Path | None = None
-) -> Result:
+def _check(*arguments: str, python: str = sys.executable, cwd: Path = ROOT, out: Path | None = None) -> Result:
     """`python -m tcready check`; with `out` the report is written there as JSON."""
     report = ["--output-format", "json", "-o", str(out)] if out else []
     done = subprocess.run(
@@ -70,9 +68,7 @@ def _shown(path: Path) -> str:
         ("segfaults", "eager", ["SIGSEGV"]),
     ],
 )
-def test_a_failed_run_names_its_stage_and_reason(
-    name: str, stage: str, words: list[str], tmp_path: Path
-) -> None:
+def test_a_failed_run_names_its_stage_and_reason(name: str, stage: str, words: list[str], tmp_path: Path) -> None:
     file = _shown(BROKEN / f"{name}.py")
     result = _check(file, "--timeout", str(SECONDS), out=tmp_path / "report.json")
     assert result.exit_code == 2
@@ -143,9 +139,7 @@ def test_a_missing_file_is_one_line(arguments: list[str]) -> None:
     assert "fixtures/models/no_such_model.py" in line
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--inputs", "fixtures/broken/no_such_class.py::example"], ["--no-run"]]
-)
+@pytest.mark.parametrize("arguments", [["--inputs", "fixtures/broken/no_such_class.py::example"], ["--no-run"]])
 def test_a_class_that_does_not_exist_is_one_line(arguments: list[str]) -> None:
     result = _check("fixtures/broken/no_such_class.py::Absent", *arguments)
     assert result.exit_code == 2
@@ -231,9 +225,7 @@ def torchless(tmp_path_factory: pytest.TempPathFactory) -> str:
             (site / top).symlink_to(str(distribution.locate_file(top)))
     python = str(folder / "bin" / "python")
     probe = "import importlib.util as u, tcready, libcst; print(u.find_spec('torch'))"
-    assert (
-        subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout == "None\n"
-    )
+    assert subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout == "None\n"
     return python
 
 
@@ -241,9 +233,7 @@ def test_without_torch_a_file_with_inputs_is_checked_statically(torchless: str, 
     result = _check(_shown(MODELS / "super_chain.py"), python=torchless, out=tmp_path / "report.json")
     assert result.exit_code == 1
     assert result.report is not None
-    assert {(finding["rule"], finding["status"]) for finding in result.report["findings"]} == {
-        ("TCR101", "predicted")
-    }
+    assert {(finding["rule"], finding["status"]) for finding in result.report["findings"]} == {("TCR101", "predicted")}
     (line,) = [each for each in result.stderr.splitlines() if each.strip()]
     assert "torch is not installed" in line
 
@@ -264,11 +254,7 @@ def test_without_torch_a_run_that_was_asked_for_is_exit_2(torchless: str) -> Non
 def test_static_findings_do_not_depend_on_torch(torchless: str, tmp_path: Path) -> None:
     pinned = "{}.{}".format(*PINNED)
     result = _check(
-        _shown(MODELS),
-        "--no-run",
-        f"--torch-version={pinned}",
-        python=torchless,
-        out=tmp_path / "report.json",
+        _shown(MODELS), "--no-run", f"--torch-version={pinned}", python=torchless, out=tmp_path / "report.json"
     )
     assert result.report is not None
     found = {
@@ -306,11 +292,7 @@ def test_no_run_never_loads_torch() -> None:
 
 def test_python_without_docstrings_is_refused_in_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-OO", "-m", "tcready", "rules"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [sys.executable, "-OO", "-m", "tcready", "rules"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "docstrings" in done.stderr
@@ -327,9 +309,7 @@ def test_links_to_files_of_the_project_are_read_and_others_are_named(tmp_path: P
     project, outside = tmp_path / "project", tmp_path / "outside"
     for folder in (project / "real", project / "links", outside):
         folder.mkdir(parents=True)
-    source = (
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-    )
+    source = "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     (project / "real" / "net.py").write_text(source)
     (outside / "theirs.py").write_text(source)
     (project / "links" / "own.py").symlink_to("../real/net.py")

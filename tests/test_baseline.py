@@ -124,9 +124,7 @@ def test_what_a_piece_of_code_is(one: str, other: str, same: bool) -> None:
     [
         NET.replace("x.sum() > 0", "((x.sum())>0x0)"),
         NET.replace("x.sum() > 0:", "x.sum() > 0:  # why"),
-        NET.replace(
-            "x.max().item() + y.min().item()", "(\n    x.max()\n    .item()\n    + y.min().item(\n    ))"
-        ),
+        NET.replace("x.max().item() + y.min().item()", "(\n    x.max()\n    .item()\n    + y.min().item(\n    ))"),
     ],
 )
 def test_layout_and_spelling_are_no_part_of_a_finding(project: Path, changed: str) -> None:
@@ -139,10 +137,7 @@ def test_layout_and_spelling_are_no_part_of_a_finding(project: Path, changed: st
     [
         (NET.replace("x.sum() > 0", "x.sum() > 1"), [6]),
         (NET.replace("x * z", "x.max().item() + x * z"), [9]),  # equal code: the last of them is the new one
-        (
-            NET.replace("y.min().item()", "x.min().item()"),
-            [8],
-        ),  # the line's first is known, its second is not
+        (NET.replace("y.min().item()", "x.min().item()"), [8]),  # the line's first is known, its second is not
         (NET.replace("Net", "Renamed"), [6, 8]),
     ],
 )
@@ -159,9 +154,7 @@ def test_a_renamed_file_holds_other_findings(project: Path) -> None:
     assert said.gone == 3
 
 
-def test_the_exit_and_the_outputs_are_of_what_is_new(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_and_the_outputs_are_of_what_is_new(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("net.py", "other.py") == 1
     capsys.readouterr()
     assert run("--baseline", "known.json") == 0
@@ -190,9 +183,7 @@ def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
     assert baselines.parse_baseline(text, "") == baselines.parse_baseline(
         baselines.format_baseline(baselines.parse_baseline(text, "")), ""
     )
-    assert (
-        baselines.parse_baseline(baselines.format_baseline(baselines.Baseline()), "") == baselines.Baseline()
-    )
+    assert baselines.parse_baseline(baselines.format_baseline(baselines.Baseline()), "") == baselines.Baseline()
 
 
 @pytest.mark.parametrize(
@@ -231,9 +222,7 @@ def test_a_pipe_or_device_that_the_project_names_is_no_baseline_and_holds_nothin
     for name in ("pipe", "/dev/zero", "/dev/stdin"):
         (project / "pyproject.toml").write_text(f'[tool.tcready]\nbaseline = "{name}"\n')
         command = [sys.executable, "-m", "tcready", "check", ".", "--no-run"]
-        found = subprocess.run(
-            command, cwd=project, capture_output=True, text=True, timeout=30, stdin=subprocess.PIPE
-        )
+        found = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=30, stdin=subprocess.PIPE)
         assert (found.returncode, found.stdout) == (2, "")
         assert found.stderr == f"tcready: error: --baseline {name}: Not a regular file\n"
 
@@ -363,9 +352,7 @@ def test_what_a_run_in_training_showed_is_kept_by_a_run_in_inference(project: Pa
     def again(*files: str) -> tuple[int, int]:
         report = check(["."], observations=files, baseline="known.json", write_baseline="known.json")
         assert report.narrowed is not None
-        return report.narrowed.gone, len(
-            baselines.parse_baseline((project / "known.json").read_text(), "").entries
-        )
+        return report.narrowed.gone, len(baselines.parse_baseline((project / "known.json").read_text(), "").entries)
 
     assert again("infer.json") == (0, 7)
     assert again("train.json") == (0, 7), "now it takes both"
@@ -382,9 +369,7 @@ def test_what_only_a_run_showed_survives_reformatting_too(tmp_path: Path) -> Non
     known = baselines.entries(_seen(one, 7))
     moved = baselines.without_known(_seen(many, line), known, "known.json", lambda _: True)
     assert (moved.findings, moved.narrowed) == ((), Narrowed("known.json", known=1))
-    other = baselines.without_known(
-        _seen(many, line, slug="Other: thing"), known, "known.json", lambda _: True
-    )
+    other = baselines.without_known(_seen(many, line, slug="Other: thing"), known, "known.json", lambda _: True)
     assert len(other.findings) == 1
     assert other.narrowed == Narrowed("known.json", gone=1)
 
@@ -402,9 +387,7 @@ def test_parsed_names_the_file() -> None:
         baselines.parse_baseline("null", "some/file.json")
 
 
-def test_under_pre_commit_files_that_are_not_named_are_not_gone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_pre_commit_files_that_are_not_named_are_not_gone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pre_commit")
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)

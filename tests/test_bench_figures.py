@@ -9,18 +9,7 @@ import sys
 
 import pytest
 from bench_noise import Trouble, timed
-from tcready.bench.figures import (
-    break_even,
-    figure,
-    likely,
-    more_needed,
-    noise,
-    ratio,
-    shown,
-    spread,
-    weighted,
-    within,
-)
+from tcready.bench.figures import break_even, figure, likely, more_needed, noise, ratio, shown, spread, weighted, within
 from tcready.schema.bench import Figure
 
 RUNS = 500
@@ -195,9 +184,7 @@ try:
 except TcreadyError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "the bench needs scipy: pip install 'tcready[bench]'\n"
 
 

@@ -30,10 +30,7 @@ def floats(name: str, *shape: int) -> TensorArgument:
         ),
         (
             [ids("tokens", 2, 8)],
-            [
-                ("tokens", 16, "tokens: 2 x 8 tokens"),
-                ("samples", 2, "samples: 2, the first dimension of tokens"),
-            ],
+            [("tokens", 16, "tokens: 2 x 8 tokens"), ("samples", 2, "samples: 2, the first dimension of tokens")],
         ),
         # Called by its name it need not be the first, and the key of a mapping is a name too.
         (
@@ -54,10 +51,7 @@ def floats(name: str, *shape: int) -> TensorArgument:
             [("samples", 2, "samples: 2, the first dimension of q, k, v")],
         ),
         ([floats("x", 2, 64, 8, 8)], [("samples", 2, "samples: 2, the first dimension of x")]),
-        (
-            [floats("x", 16, 32), ids("labels", 16)],
-            [("samples", 16, "samples: 16, the first dimension of x, labels")],
-        ),
+        ([floats("x", 16, 32), ids("labels", 16)], [("samples", 16, "samples: 16, the first dimension of x, labels")]),
         (
             [floats(f"x{at}", 4, 2) for at in range(5)],
             [("samples", 4, "samples: 4, the first dimension of all 5 tensors")],
@@ -68,10 +62,7 @@ def floats(name: str, *shape: int) -> TensorArgument:
         ([floats("x", 10, 16), ids("edge_index", 2, 40)], []),
         ([floats("x", 10)], []),
         ([floats("x", 0, 3)], []),
-        (
-            [TensorArgument("mask", (4, 8), "other")],
-            [("samples", 4, "samples: 4, the first dimension of mask")],
-        ),
+        ([TensorArgument("mask", (4, 8), "other")], [("samples", 4, "samples: 4, the first dimension of mask")]),
         ([], []),
     ],
 )

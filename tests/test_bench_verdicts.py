@@ -54,9 +54,7 @@ def process(
 ) -> BenchProcess:
     kinds: Mapping[BenchPurpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
     kind = kinds.get(purpose, purpose)
-    return BenchProcess(
-        BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose
-    )
+    return BenchProcess(BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose)
 
 
 def steady(
@@ -106,9 +104,7 @@ def colds(
             [
                 ArmMeasured(
                     name,
-                    cold=ColdStart(
-                        value * (1 + 0.01 * index), (("dynamo", value / 4), ("inductor", value / 2))
-                    ),
+                    cold=ColdStart(value * (1 + 0.01 * index), (("dynamo", value / 4), ("inductor", value / 2))),
                     memory=MemoryUse(resident_steady=memory[name], resident_peak=2 * memory[name]),
                 )
             ],
@@ -121,8 +117,7 @@ def colds(
 
 def profiles(kernels: Mapping[str, int], case: str | None = None) -> BenchProcess:
     return process(
-        "profile",
-        [ArmMeasured(name, case, profile=Profile(None, count, 0.01)) for name, count in kernels.items()],
+        "profile", [ArmMeasured(name, case, profile=Profile(None, count, 0.01)) for name, count in kernels.items()]
     )
 
 
@@ -133,9 +128,7 @@ def parities(same: Mapping[str, bool | None], case: str | None = None) -> BenchP
             ArmMeasured(
                 name,
                 case,
-                parity=ParityMeasured(
-                    value, "" if value else "output 0 differs by 3", 3, 1e-6, 1e-6, False, 1e-3
-                ),
+                parity=ParityMeasured(value, "" if value else "output 0 differs by 3", 3, 1e-6, 1e-6, False, 1e-3),
             )
             for name, value in same.items()
         ],
@@ -194,12 +187,7 @@ def test_a_real_gain_with_all_that_goes_with_it() -> None:
     assert bench.noise is not None
     assert bench.noise.verdict in ("no_gain", "inconclusive")
     assert bench.noise.spread == pytest.approx(0.01, abs=0.01)
-    assert (bench.stack, bench.processes, bench.cut, bench.cases[0].case) == (
-        STACK,
-        len(GAIN),
-        (),
-        "all cases",
-    )
+    assert (bench.stack, bench.processes, bench.cut, bench.cases[0].case) == (STACK, len(GAIN), (), "all cases")
     assert from_json(Bench, as_json(bench)) == bench
 
 
@@ -207,22 +195,14 @@ def test_a_real_gain_with_all_that_goes_with_it() -> None:
     ("ran", "verdict", "words"),
     [
         (without(GAIN, "profile"), "likely_gain", "no profile was made to explain it"),
-        (
-            [*without(GAIN, "profile"), profiles({EAGER: 30, "default": 30})],
-            "likely_gain",
-            "nothing in the profile",
-        ),
+        ([*without(GAIN, "profile"), profiles({EAGER: 30, "default": 30})], "likely_gain", "nothing in the profile"),
         (
             [*without(GAIN, "parity"), parities({"default": False})],
             "failed",
             "differ from eager: output 0 differs by 3",
         ),
         (without(GAIN, "parity"), "likely_gain", "outputs were not compared: not measured"),
-        (
-            [*without(GAIN, "parity"), parities({"default": None})],
-            "likely_gain",
-            "outputs were not compared: output 0",
-        ),
+        ([*without(GAIN, "parity"), parities({"default": None})], "likely_gain", "outputs were not compared: output 0"),
         (without(GAIN, "cold"), "real_gain", "memory not measured"),
         (
             [*without(GAIN, "cold"), *colds({EAGER: 1, "default": 9}, {EAGER: 10**9, "default": 2 * 10**9})],
@@ -236,20 +216,12 @@ def test_a_real_gain_with_all_that_goes_with_it() -> None:
             "inconclusive",
             "would probably decide",
         ),
-        (
-            steady({EAGER: 20 * MS, "default": 10 * MS}, processes=1),
-            "likely_gain",
-            "in this process",
-        ),
+        (steady({EAGER: 20 * MS, "default": 10 * MS}, processes=1), "likely_gain", "in this process"),
         (steady({EAGER: 20 * MS, "default": 30 * MS}, processes=1), "likely_regression", "0.66"),
         (steady({EAGER: 20 * MS, "default": 20 * MS}, processes=1), "likely_no_gain", "in this process"),
         (steady({EAGER: 20 * MS, "default": 10 * MS}, graphs=0), "failed", "compiled nothing"),
         (steady({EAGER: 20 * MS, "default": 30 * MS}, recompiles=7), "regression", "7 recompilations"),
-        (
-            steady({EAGER: 20 * MS, "default": 30 * MS}, settled=False),
-            "regression",
-            "not settled after 10 calls",
-        ),
+        (steady({EAGER: 20 * MS, "default": 30 * MS}, settled=False), "regression", "not settled after 10 calls"),
         (steady({EAGER: 20 * MS, "default": 9}, blocks=(), error="no time left"), "failed", "no time left"),
         (steady({EAGER: 20 * MS}), "inconclusive", "too few blocks"),
     ],
@@ -274,9 +246,7 @@ def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None
                 each,
                 answer=replace(
                     each.answer,
-                    measured=tuple(
-                        replace(one, latencies=singles(one.arm, each)) for one in each.answer.measured
-                    ),
+                    measured=tuple(replace(one, latencies=singles(one.arm, each)) for one in each.answer.measured),
                 ),
             )
             if each.purpose == "steady"
@@ -295,9 +265,7 @@ def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None
 
     # A graph that waits for its caller gains less; one call like those of a block needs no word.
     assert "; 1.400 times (1.400 to 1.400) if calls are timed one by one" in with_single_calls(15 * MS)
-    assert re.search(
-        r"times \(1\.[23]\d\d to 1\.[34]\d\d\) if calls are timed", with_single_calls(15 * MS, 0.02)
-    )
+    assert re.search(r"times \(1\.[23]\d\d to 1\.[34]\d\d\) if calls are timed", with_single_calls(15 * MS, 0.02))
     assert "one by one" not in with_single_calls(10.5 * MS)
 
 
@@ -322,8 +290,7 @@ def test_the_process_that_times_tells_memory_until_arms_ran_alone() -> None:
         replace(
             each,
             answer=replace(
-                each.answer,
-                measured=tuple(replace(row, memory=memory[row.arm]) for row in each.answer.measured),
+                each.answer, measured=tuple(replace(row, memory=memory[row.arm]) for row in each.answer.measured)
             ),
         )
         if each.purpose == "steady"
@@ -338,9 +305,7 @@ def test_the_process_that_times_tells_memory_until_arms_ran_alone() -> None:
 
 def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
     def profile(eager: Profile, compiled: Profile) -> BenchProcess:
-        return process(
-            "profile", [ArmMeasured(EAGER, profile=eager), ArmMeasured("default", profile=compiled)]
-        )
+        return process("profile", [ArmMeasured(EAGER, profile=eager), ArmMeasured("default", profile=compiled)])
 
     ran = without(GAIN, "profile")
     faster = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(4 * MS, 50, 20 * MS))]))
@@ -384,9 +349,7 @@ def test_a_regression_without_a_profile_says_that_its_cause_was_not_measured() -
 
 def test_guards_are_counted_where_they_are_the_cause() -> None:
     costs = ("L['x'] == 1  # f(x)  # m.py:3 in forward", 2e-7)
-    own = Profile(
-        None, 20, 30 * MS, dynamo_seconds=9 * MS, guards=55, python_guards=2, expensive_guards=(costs,)
-    )
+    own = Profile(None, 20, 30 * MS, dynamo_seconds=9 * MS, guards=55, python_guards=2, expensive_guards=(costs,))
     rows = [ArmMeasured(EAGER, profile=Profile(None, 50, 20 * MS)), ArmMeasured("default", profile=own)]
     found = arm(of([*steady({EAGER: 20 * MS, "default": 30 * MS}), process("profile", rows)]))
     assert "Dynamo's guards (55, 2 of them in Python) take 9.00 ms of a call of" in found.reason
@@ -420,9 +383,7 @@ def test_remedies_follow_the_cause(change: dict[str, object], names: list[str]) 
 
 
 def test_a_patch_that_changes_no_launch_is_inert() -> None:
-    patched = Arm(
-        "patched", "# after: git apply own.patch\nmodel = torch.compile(model)", (("/m.py", "..."),)
-    )
+    patched = Arm("patched", "# after: git apply own.patch\nmodel = torch.compile(model)", (("/m.py", "..."),))
     ran = steady({EAGER: 20 * MS, "default": 10 * MS})
     (rows,) = timed(random.Random(1), [10 * MS], 3, 10, QUIET)
 
@@ -540,13 +501,7 @@ def test_cases_are_judged_alone_and_by_their_weights() -> None:
 def test_an_arm_that_fails_in_one_case_fails_in_all_of_them() -> None:
     good = steady({EAGER: 20 * MS, "default": 10 * MS}, case="small")
     bad = steady({EAGER: 20 * MS, "default": 10 * MS}, case="large", blocks=(), error="out of memory")
-    bench = of(
-        [
-            *merged(good, bad),
-            profiles({EAGER: 9, "default": 3}, "small"),
-            parities({"default": True}, "small"),
-        ]
-    )
+    bench = of([*merged(good, bad), profiles({EAGER: 9, "default": 3}, "small"), parities({"default": True}, "small")])
     assert arm(bench).reason == "in large: out of memory"
     assert [case.recommended for case in bench.cases] == ["default", EAGER, EAGER]
     assert bench.recommended == EAGER
@@ -580,9 +535,7 @@ def test_the_headline_names_what_failed_and_why() -> None:
     times = {EAGER: 20 * MS, "default": 20 * MS, "reduce-overhead": 8 * MS}
     both = of([*steady(times), parities({"default": True, "reduce-overhead": False})], arms=ARMS)
     assert both.reason.startswith("default: ")
-    assert both.reason.endswith(
-        "; reduce-overhead failed: its outputs differ from eager: output 0 differs by 3"
-    )
+    assert both.reason.endswith("; reduce-overhead failed: its outputs differ from eager: output 0 differs by 3")
 
 
 def test_throughput_is_in_the_units_that_every_case_has() -> None:
@@ -592,9 +545,7 @@ def test_throughput_is_in_the_units_that_every_case_has() -> None:
     def counted(ran: Sequence[BenchProcess], *items: Items) -> list[BenchProcess]:
         return [replace(each, answer=replace(each.answer, items=items)) for each in ran]
 
-    one = of(
-        counted(steady({EAGER: 20 * MS, "default": 10 * MS}), tokens(2048), Items("samples", 4, "samples: 4"))
-    )
+    one = of(counted(steady({EAGER: 20 * MS, "default": 10 * MS}), tokens(2048), Items("samples", 4, "samples: 4")))
     assert one.cases[0].items[0] == tokens(2048)
     assert {each.unit: each.per_second for each in arm(one).rates} == {
         "tokens": pytest.approx(204_800, rel=0.05),
@@ -668,22 +619,17 @@ def test_eager_against_itself_is_rarely_likely_to_gain(processes: int) -> None:
 
 
 def test_processes_that_disagree_leave_it_open() -> None:
-    faster, slower = (
-        steady({EAGER: 20 * MS, "default": seconds}, processes=1) for seconds in (10 * MS, 30 * MS)
-    )
+    faster, slower = (steady({EAGER: 20 * MS, "default": seconds}, processes=1) for seconds in (10 * MS, 30 * MS))
     assert arm(of([*faster, *slower])).verdict == "inconclusive"
 
 
 def test_a_process_that_was_cut_short_does_not_decide() -> None:
-    faster, slower = (
-        steady({EAGER: 20 * MS, "default": seconds}, processes=1) for seconds in (10 * MS, 30 * MS)
-    )
+    faster, slower = (steady({EAGER: 20 * MS, "default": seconds}, processes=1) for seconds in (10 * MS, 30 * MS))
     cut = [
         replace(
             each,
             answer=replace(
-                each.answer,
-                measured=tuple(replace(row, blocks=row.blocks[:3]) for row in each.answer.measured),
+                each.answer, measured=tuple(replace(row, blocks=row.blocks[:3]) for row in each.answer.measured)
             ),
         )
         for each in slower
@@ -754,8 +700,7 @@ def test_fewer_blocks_than_are_asked_for_are_said(kept: int, said: bool) -> None
         replace(
             each,
             answer=replace(
-                each.answer,
-                measured=tuple(replace(row, blocks=row.blocks[:kept]) for row in each.answer.measured),
+                each.answer, measured=tuple(replace(row, blocks=row.blocks[:kept]) for row in each.answer.measured)
             ),
         )
         for each in GAIN
@@ -778,23 +723,14 @@ def test_parity_of_fewer_seeds_than_are_asked_for_ticks_no_box(seeds: int, state
     (row,) = process_of.answer.measured
     assert row.parity is not None
     row = replace(row, parity=replace(row.parity, seeds=seeds))
-    bench = of(
-        [*without(GAIN, "parity"), replace(process_of, answer=replace(process_of.answer, measured=(row,)))]
-    )
+    bench = of([*without(GAIN, "parity"), replace(process_of, answer=replace(process_of.answer, measured=(row,)))])
     assert box(bench, "parity").state == state
-    assert state == "pass" or box(bench, "parity").detail.startswith(
-        "default agrees with eager for 1 of 3 seeds"
-    )
+    assert state == "pass" or box(bench, "parity").detail.startswith("default agrees with eager for 1 of 3 seeds")
 
 
 @pytest.mark.parametrize(
     ("first", "further", "state"),
-    [
-        (True, True, "pass"),
-        (True, False, "fail"),
-        (False, True, "fail"),
-        (True, None, "not_measured"),
-    ],
+    [(True, True, "pass"), (True, False, "fail"), (False, True, "fail"), (True, None, "not_measured")],
 )
 def test_further_seeds_add_to_the_first_one(first: bool, further: bool | None, state: str) -> None:
     both = [parities({"default": same}) for same in (first, further)]
@@ -827,10 +763,7 @@ def test_prefill_and_decode_are_apart_in_two_cases(names: Sequence[str], state: 
 def test_a_soak_of_another_arm_is_none_of_this_one() -> None:
     soaks = {state: Soak(EAGER, 600.0, 9, state=state, reason="it grows") for state in ("pass", "fail")}
     passed, failed = (box(of([*GAIN, process("soak", (), soak=soaks[each])]), "stability") for each in soaks)
-    assert (passed.state, passed.detail.partition(";")[0]) == (
-        "not_measured",
-        "the soak ran eager, not default",
-    )
+    assert (passed.state, passed.detail.partition(";")[0]) == ("not_measured", "the soak ran eager, not default")
     assert (failed.state, failed.detail) == ("fail", "eager: it grows")
 
 
@@ -864,9 +797,7 @@ def test_boxes_fail() -> None:
         *colds({EAGER: 1, "default": 9}, memory),
         profiles({EAGER: 30, "default": 30}),
         parities({"default": False}),
-        process(
-            "soak", (), soak=Soak("default", 600.0, 9, state="fail", reason="memory grows by 1 GB an hour")
-        ),
+        process("soak", (), soak=Soak("default", 600.0, 9, state="fail", reason="memory grows by 1 GB an hour")),
     ]
     bench = of(ran, replace(WANTED, inputs_from="made_up"))
     assert {each.item for each in bench.checklist if each.state == "fail"} == {
@@ -884,9 +815,7 @@ def test_boxes_fail() -> None:
 
 
 def stored(seconds: float, seed: int, stack: tuple[tuple[str, str], ...] = STACK, **more: object) -> Bench:
-    bench = of(
-        steady({EAGER: 20 * MS, "default": seconds}, seed=seed, trouble=replace(QUIET, process=0.005), **more)
-    )
+    bench = of(steady({EAGER: 20 * MS, "default": seconds}, seed=seed, trouble=replace(QUIET, process=0.005), **more))
     return replace(bench, stack=stack)
 
 
@@ -895,9 +824,7 @@ def test_what_became_slower_beyond_noise() -> None:
     assert found.comparable
     assert [change.arm for change in found.changes if change.regressed] == ["default"]
     assert "default in all cases takes 1.2" in found.reason
-    assert not find_regressions(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, (
-        "less than the threshold"
-    )
+    assert not find_regressions(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, "less than the threshold"
     assert not find_regressions(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
     assert not find_regressions(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
 
@@ -908,9 +835,7 @@ def test_both_ways_to_compare_benches_agree() -> None:
         change = compare_benches(before, after)
         assert change is not None
         states = {(each.case, each.arm): each.state for each in change.arms}
-        slower = {
-            (each.case, each.arm) for each in find_regressions(before, after, 0.0).changes if each.regressed
-        }
+        slower = {(each.case, each.arm) for each in find_regressions(before, after, 0.0).changes if each.regressed}
         assert slower == {key for key, state in states.items() if state == "slower"}
 
 
@@ -927,10 +852,7 @@ def test_what_others_used_of_the_machine_is_no_difference_of_two_benches() -> No
 def test_a_process_that_its_limit_ended_does_not_count_beside_whole_ones() -> None:
     whole = steady({EAGER: 20 * MS, "default": 10 * MS}, processes=2)
     cut = steady({EAGER: 20 * MS, "default": 800 * MS}, processes=1)
-    ended = [
-        replace(each, answer=replace(each.answer, timed_out=True, failure="no answer within 9 s"))
-        for each in cut
-    ]
+    ended = [replace(each, answer=replace(each.answer, timed_out=True, failure="no answer within 9 s")) for each in cut]
     found = arm(of([*whole, *ended])).seconds
     assert found is not None
     assert (found.n, found.median) == (2, pytest.approx(10 * MS, rel=0.05))
@@ -968,9 +890,7 @@ def test_a_bench_that_timed_nothing_is_not_one_of_another_machine() -> None:
 
 
 def test_one_process_shows_no_regression() -> None:
-    before, after = (
-        of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)
-    )
+    before, after = (of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS))
     found = find_regressions(replace(before, stack=STACK), replace(after, stack=STACK), 0.05)
     assert not found.regressed
     assert all("one process" in change.why_not for change in found.changes)

@@ -54,10 +54,7 @@ def test_by_default_eager_and_default_and_a_plan_where_there_is_one() -> None:
     assert arms(PLANNED) == {"eager": "", "default": default, "plan": "model.a.compile()"}
     assert arms(PLANNED, quick=True) == {"eager": "", "default": default}
     assert arms(PLANNED, arms=("plan",)) == {"eager": "", "plan": "model.a.compile()"}
-    assert arms(arms=("eager", "dynamic")) == {
-        "eager": "",
-        "dynamic": "model = torch.compile(model, dynamic=True)",
-    }
+    assert arms(arms=("eager", "dynamic")) == {"eager": "", "dynamic": "model = torch.compile(model, dynamic=True)"}
 
 
 def test_an_arm_with_a_lambda_calls_the_model_as_it_was() -> None:
@@ -104,10 +101,7 @@ def test_the_plan_of_the_last_run_is_taken_if_nothing_changed(change: dict[str, 
         ("mine = model.compile(dynamic=True)", "model.compile(dynamic=True)"),
         ("mine=model.layers[0].compile()", "model.layers[0].compile()"),
         ("mine=model = torch.compile(model)", "model = torch.compile(model)"),
-        (
-            "mine=import torch_xla\nmodel = torch.compile(model)",
-            "import torch_xla\nmodel = torch.compile(model)",
-        ),
+        ("mine=import torch_xla\nmodel = torch.compile(model)", "import torch_xla\nmodel = torch.compile(model)"),
     ],
 )
 def test_an_arm_of_ones_own(text: str, code: str) -> None:
@@ -192,10 +186,7 @@ def sizes(tmp_path: Path, text: str) -> tuple[Sizes, ...]:
 
 
 def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
-    expected = (
-        Sizes((("batch", 1), ("length", 128)), 5.0),
-        Sizes((("batch", 8), ("length", 512)), 1.0),
-    )
+    expected = (Sizes((("batch", 1), ("length", 128)), 5.0), Sizes((("batch", 8), ("length", 512)), 1.0))
     assert sizes(tmp_path, "batch,length,count\n1,128,2\n8,512,1\n1,128,3\n") == expected
     lines = '{"batch": 1, "length": 128, "count": 5}\n\n{"batch": 8, "length": 512}\n'
     assert sizes(tmp_path, lines) == expected
@@ -307,9 +298,7 @@ EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm
 
 def measured(processes: Processes, *given: Arm, **wanted: object) -> bench_run.Bench:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return bench_run.measure_bench(
-        processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None
-    )
+    return bench_run.measure_bench(processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None)
 
 
 def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,12 +508,7 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
     options = BenchOptions(bench_budget=100.0)
     processes.now = 60.0  # so long the check took
     found = bench_run.measure_bench(
-        processes,
-        (EAGER, DEFAULT),
-        options,
-        BenchWanted("m.py::M"),
-        lambda _now: None,
-        began=0.0,
+        processes, (EAGER, DEFAULT), options, BenchWanted("m.py::M"), lambda _now: None, began=0.0
     )
     assert processes.now <= 110
     assert found.seconds == processes.now
@@ -532,10 +516,7 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
 
 
 def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
-    arms = (
-        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
-        ArmBench("default", "failed", None, parity=False),
-    )
+    arms = (ArmBench("eager", "baseline", Figure(1, 1, 1, 3)), ArmBench("default", "failed", None, parity=False))
     found = bench_run.stage_of(Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),)))
     assert (found.state, found.reason) == ("fail", "mismatch")
     either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
@@ -566,10 +547,7 @@ def test_what_the_check_found_to_differ_is_not_compared_again() -> None:
 
 
 def test_a_bench_of_which_every_arm_failed_exits_1_where_it_guards() -> None:
-    arms = (
-        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
-        ArmBench("default", "failed", None, parity=False),
-    )
+    arms = (ArmBench("eager", "baseline", Figure(1, 1, 1, 3)), ArmBench("default", "failed", None, parity=False))
     failed = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
     assert exit_of([failed], (), guards=True) == 1
     assert exit_of([failed], (), guards=False) == 0
@@ -603,9 +581,7 @@ def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
 
 
 @pytest.mark.parametrize(("timeout", "repeated"), [(600.0, ""), (30.0, " --timeout 30")])
-def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
-    tmp_path: Path, timeout: float, repeated: str
-) -> None:
+def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(tmp_path: Path, timeout: float, repeated: str) -> None:
     """The command that fills a box has a budget of its own."""
     wanted = BenchOptions(bench_budget=50.0)
     run = bench_run.settings_for(wanted, resolve({"timeout": timeout}, root=tmp_path)).run
@@ -616,11 +592,7 @@ def test_the_limit_that_a_budget_gives_the_check_is_not_repeated(
 def test_the_commands_of_the_checklist_can_be_pasted() -> None:
     """They repeat what decides what is measured, and of time limits those of a run."""
     wanted = BenchOptions(
-        arms=("a = 1\nmodel = torch.compile(model)",),
-        at_least=2,
-        min_effect=0.1,
-        quick=True,
-        bench_budget=9.0,
+        arms=("a = 1\nmodel = torch.compile(model)",), at_least=2, min_effect=0.1, quick=True, bench_budget=9.0
     )
     options = RunOptions(inputs="my dir/m.py::example", timeout=500.0, memory_gb=8.0)
     command = bench_run._command_target("my dir/m.py::M", options, wanted)
@@ -639,17 +611,7 @@ def test_the_options_that_are_repeated_are_those_of_the_command() -> None:
     flags = {flag for parameter in bench.params for flag in parameter.opts}
     repeated = {f"--{each.name}" for each in declared(RunOptions) if each.field in bench_run.REPEATED}
     assert repeated <= flags
-    of_the_page = {
-        "--editor",
-        "--output-format",
-        "--output",
-        "-o",
-        "--html",
-        "--verbose",
-        "-v",
-        "--quiet",
-        "-q",
-    }
+    of_the_page = {"--editor", "--output-format", "--output", "-o", "--html", "--verbose", "-v", "--quiet", "-q"}
     own = {f"--{each.name}" for each in declared(BenchOptions)}
     assert flags - repeated - own - of_the_page == {"target", "--mode", "--help", "-h"} & flags
 

@@ -33,9 +33,7 @@ HOW = (
 
 
 def test_every_type_is_on_a_page_or_claimed_by_one_rule() -> None:
-    registered = {
-        gb_id for version in torch_versions.with_tables() for gb_id in tables.load(version).registry
-    }
+    registered = {gb_id for version in torch_versions.with_tables() for gb_id in tables.load(version).registry}
     by_one_rule = {gb_id for gb_id in CLAIMS if CLAIMS.count(gb_id) == 1}
     assert sorted(registered - ON_PAGES - by_one_rule) == [], HOW
     assert sorted(ON_PAGES - registered) == [], "no torch has it"
@@ -173,11 +171,7 @@ def test_every_part_of_a_page_is_read() -> None:
         ("## GB0002", "## GB2", "line 45: unknown or misplaced heading: GB2"),
         ("## GB0002", "### GB0002", "line 45: unknown block: ### GB0002"),
         ("## Without an example", "## Without", "line 49: unknown or misplaced heading: Without"),
-        (
-            "\nNewer.\n\n**Types:** GB0005\n",
-            "\n## GB0006\n\nA sentence.\n",
-            "line 56: unknown or misplaced heading",
-        ),
+        ("\nNewer.\n\n**Types:** GB0005\n", "\n## GB0006\n\nA sentence.\n", "line 56: unknown or misplaced heading"),
         ("The code calls\n`f`.\n\n", "", "line 18: expected a sentence before the fields"),
         ("**Remedy:**", "**Cure:**", "line 21: unknown or repeated field 'Cure'"),
         ("**Inputs of the good program:**", "**Inputs:**", "line 25: unknown or repeated field 'Inputs'"),
@@ -217,9 +211,7 @@ def test_what_is_said_not_to_be_raised_stands_nowhere_in_torch() -> None:
     folders = ("_dynamo", "_higher_order_ops", "_library", "fx")
     code = "\n".join(path.read_text("utf-8") for folder in folders for path in (top / folder).rglob("*.py"))
     names = tables.load(RUN_WITH).registry
-    said = [
-        gb_id for page in PAGES for each in page.unshown if each.reason == UNRAISED for gb_id in each.gb_ids
-    ]
+    said = [gb_id for page in PAGES for each in page.unshown if each.reason == UNRAISED for gb_id in each.gb_ids]
     assert said
     assert [gb_id for gb_id in said if f'gb_type="{names[gb_id]}"' in code] == []
 
@@ -232,9 +224,7 @@ def test_examples_show_their_types(page: BreakPage, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     if tuple(map(int, torch.__version__.split(".")[:2])) != RUN_WITH:
         pytest.skip("the examples are those of another torch")
-    wrong = {
-        each.gb_id: problem for each in page.breaks if each.bad and (problem := wrong_with(each, tmp_path))
-    }
+    wrong = {each.gb_id: problem for each in page.breaks if each.bad and (problem := wrong_with(each, tmp_path))}
     assert wrong == {}
 
 

@@ -204,9 +204,7 @@ def test_options_that_decide_results_have_entries_of_their_own(project: Path, ex
     assert examined == ["net.py"] * 3
 
 
-def test_a_change_of_the_code_that_judges_asks_differently(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_the_code_that_judges_asks_differently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "judging"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -269,9 +267,7 @@ def test_every_room_that_decides_a_result_is_in_the_key() -> None:
         lambda data: _signed(b"[" * 100_000),
     ],
 )
-def test_a_damaged_entry_is_made_anew(
-    damage: Callable[[bytes], bytes], project: Path, examined: list[str]
-) -> None:
+def test_a_damaged_entry_is_made_anew(damage: Callable[[bytes], bytes], project: Path, examined: list[str]) -> None:
     cold = check(project)
     for entry in entries(project):
         entry.write_bytes(damage(entry.read_bytes()))
@@ -318,9 +314,7 @@ def test_a_file_that_cannot_be_parsed_is_skipped_again(project: Path, examined: 
     assert check(project, "bad.py") == cold
     assert examined == ["bad.py"]
     (project / "bad.py").write_text("x = 1\n")
-    assert [item.reason for item in check(project, "bad.py").skipped] != [
-        item.reason for item in cold.skipped
-    ]
+    assert [item.reason for item in check(project, "bad.py").skipped] != [item.reason for item in cold.skipped]
 
 
 def test_what_was_not_used_for_long_goes(project: Path) -> None:
@@ -407,9 +401,7 @@ def test_the_key_covers_all_code_that_decides_what_is_found(project: Path) -> No
     packages = registry.rule_set().packages
     whole = tuple(name.removesuffix("*") for name in packages if name.endswith(".*"))
     later = ("tcready.api", "tcready.cli", "tcready.config.", "tcready.merge", "tcready.reports")
-    names = {
-        name for name in loaded(run_cli(project, "net.py", "--jobs", "1")) if name.startswith("tcready.")
-    }
+    names = {name for name in loaded(run_cli(project, "net.py", "--jobs", "1")) if name.startswith("tcready.")}
     assert "tcready.static.interp.interpreter" in names
     missing = {
         name
@@ -500,12 +492,7 @@ def test_an_interrupt_ends_the_processes_too(sent: signal.Signals, code: int, pr
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job starts with it ignored
 
     with subprocess.Popen(
-        command,
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=answer_interrupts,
+        command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=answer_interrupts
     ) as process:
         deadline = time.monotonic() + 60
         while len(_children(process.pid)) < 3 and time.monotonic() < deadline:  # one of them keeps count

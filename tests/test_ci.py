@@ -91,8 +91,7 @@ class Runner:
         """The first step of the action: the only one whose result the uses of it share."""
         step = _action()["runs"]["steps"][0]
         environment = {
-            name: EXPRESSION.sub(str((self.tool / ACTION).parent), value)
-            for name, value in step["env"].items()
+            name: EXPRESSION.sub(str((self.tool / ACTION).parent), value) for name, value in step["env"].items()
         }
         done = self.bash(step["run"], **environment)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -120,9 +119,7 @@ class Runner:
             output = self.temp / "output.txt"
             output.write_text("")
             environment = {name: put_in(value) for name, value in step.get("env", {}).items()}
-            done = self.bash(
-                step["run"], GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), **environment
-            )
+            done = self.bash(step["run"], GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary), **environment)
             printed += done.stdout + done.stderr
             code = done.returncode
             if "id" in step:

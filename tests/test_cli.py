@@ -98,9 +98,7 @@ def test_a_named_file_without_a_model_is_not_clean(project: Path, capsys: pytest
     (project / "steps.py").write_text("import torch\ndef step(x):\n    return x + 1\ndef get_inputs(): ...\n")
     assert run("check", "--no-run", "steps.py") == 2
     written = capsys.readouterr().out
-    assert "there is no model in it; to check a function, name it: steps.py::step" in " ".join(
-        written.split()
-    )
+    assert "there is no model in it; to check a function, name it: steps.py::step" in " ".join(written.split())
     assert "No findings" not in written
     assert run("check", "--no-run", "steps.py::step") == 0
     assert run("check", "--no-run", "steps.py", "--lenient") == 0
@@ -158,9 +156,7 @@ def test_json_is_all_there_is_on_stdout(project: Path, capsys: pytest.CaptureFix
     assert run("check", "--no-run", "--output-format", "json", "breaks.py") == 1
     said = capsys.readouterr()
     report = json.loads(said.out)
-    assert [(f["path"], f["line"], f["status"]) for f in report["findings"]] == [
-        ("breaks.py", 6, "predicted")
-    ]
+    assert [(f["path"], f["line"], f["status"]) for f in report["findings"]] == [("breaks.py", 6, "predicted")]
     assert [(t["target"], t["verdict"]) for t in report["targets"]] == [("breaks.py::Net", "unknown")]
     assert said.err == ""
 
@@ -211,13 +207,9 @@ def test_a_pipe_or_device_is_written_to_and_not_replaced(project: Path) -> None:
 def test_a_stdout_that_takes_nothing_is_one_line(project: Path) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "tcready", "rules"]
-        done = subprocess.run(
-            command, cwd=project, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
-        )
+        done = subprocess.run(command, cwd=project, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "tcready: error: stdout cannot be written to: No space left on device"
-    ]
+    assert done.stderr.splitlines() == ["tcready: error: stdout cannot be written to: No space left on device"]
 
 
 def test_statistics_count_by_rule(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,9 +230,7 @@ def test_statistics_tell_what_was_not_resolved(project: Path, capsys: pytest.Cap
     assert second.split(maxsplit=1) == ["1", "call of a name whose value is not known  breaks.py:10"]
 
 
-@pytest.mark.parametrize(
-    ("version", "other"), [("2.5", "2.11"), ("2.10", "2.11"), ("2.99", "2.15"), ("2.13", None)]
-)
+@pytest.mark.parametrize(("version", "other"), [("2.5", "2.11"), ("2.10", "2.11"), ("2.99", "2.15"), ("2.13", None)])
 def test_a_torch_without_tables_is_told_whose_stand_for_it(
     version: str, other: str | None, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -356,9 +346,7 @@ def test_reading_that_takes_long_is_told_in_a_log(
     assert run("check", "--no-run", "--no-cache", "--jobs", "1", "clean.py", "breaks.py", "plain.py") == 1
     first, *lines = capsys.readouterr().err.splitlines()
     assert first == "[0 s] reading the sources"
-    said = [
-        re.fullmatch(r"\[\d+ s\] reading the sources: (\d) of 3(, about \d+ s left)?", line) for line in lines
-    ]
+    said = [re.fullmatch(r"\[\d+ s\] reading the sources: (\d) of 3(, about \d+ s left)?", line) for line in lines]
     assert [match and match[1] for match in said] == ["1", "2", "3"]
     assert [bool(match and match[2]) for match in said] == [False, True, True]
 
@@ -388,17 +376,12 @@ def test_what_remains_is_told_only_where_something_says_so() -> None:
         return clock.line()
 
     assert after(2, "import", "import of torch") == "[2 s] import of torch"
-    assert after(3, "proof", "proof: a", 0, 4) == "[5 s] proof: a: 0 of 4", (
-        "nothing is done that could be timed"
-    )
+    assert after(3, "proof", "proof: a", 0, 4) == "[5 s] proof: a: 0 of 4", "nothing is done that could be timed"
     assert after(10, "proof", "proof: b", 1, 4) == "[15 s] proof: b: 1 of 4, about 30 s left"
     seconds.now += 4
     assert clock.line() == "[19 s] proof: b: 1 of 4, about 26 s left", "time goes on while nothing is told"
     assert after(16, "proof", "proof: c", 2, 4) == "[35 s] proof: c: 2 of 4, about 30 s left"
-    assert (
-        after(0, "plan", "plan, encoder alone", left=40.0)
-        == "[35 s] plan, encoder alone, 40 s of the budget left"
-    )
+    assert after(0, "plan", "plan, encoder alone", left=40.0) == "[35 s] plan, encoder alone, 40 s of the budget left"
     seconds.now += 60
     assert clock.line() == "[95 s] plan, encoder alone, 0 s of the budget left"
     known = "reading the sources"
@@ -410,13 +393,7 @@ def test_a_log_shows_a_step_that_began_right_after_another(capsys: pytest.Captur
     seconds = Seconds()
     with progress_display._Lines() as lines:
         lines._clock = progress_display.ProgressClock(seconds)
-        for step, waited in (
-            ("single calls", 1),
-            ("profile", 1),
-            ("outputs", 1),
-            ("outputs", 4),
-            ("outputs", 9),
-        ):
+        for step, waited in (("single calls", 1), ("profile", 1), ("outputs", 1), ("outputs", 4), ("outputs", 9)):
             seconds.now += waited
             lines.progress(Progress("bench", f"bench: {step}"))
     assert capsys.readouterr().err.splitlines() == ["[1 s] bench: single calls", "[7 s] bench: outputs"]
@@ -451,9 +428,7 @@ def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> tuple[by
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "tcready", *arguments]
     known = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **environment}
-    with subprocess.Popen(
-        command, cwd=folder, stdin=follower, stdout=follower, stderr=follower, env=known
-    ) as process:
+    with subprocess.Popen(command, cwd=folder, stdin=follower, stdout=follower, stderr=follower, env=known) as process:
         os.close(follower)
         printed = b""
         with contextlib.suppress(OSError):  # Linux's way to say that nobody writes any more
@@ -474,9 +449,7 @@ def slowly(function: Callable[[], Any]) -> Callable[[], Any]:
 
 def start(*arguments: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tcready", *arguments]
-    return subprocess.Popen(
-        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
-    )
+    return subprocess.Popen(command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback(project: Path) -> None:
@@ -554,10 +527,7 @@ def test_a_dtype_that_no_model_is_cast_to_is_refused(
     assert remedy in error
 
 
-@pytest.mark.parametrize(
-    ("device", "remedy"),
-    [("gpu", "did you mean cuda?"), ("cdua:1", "did you mean cuda?")],
-)
+@pytest.mark.parametrize(("device", "remedy"), [("gpu", "did you mean cuda?"), ("cdua:1", "did you mean cuda?")])
 def test_a_device_that_torch_does_not_know_is_refused(
     device: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -575,9 +545,7 @@ def test_an_optimizer_without_training_is_refused(capsys: pytest.CaptureFixture[
 def test_dtypes_of_the_command_line_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     names = {name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)}
-    floating = {
-        name for name in names if (dtype := getattr(torch, name)).is_floating_point or dtype.is_complex
-    }
+    floating = {name for name in names if (dtype := getattr(torch, name)).is_floating_point or dtype.is_complex}
     of_modules = {name for name in floating if not name.startswith("float4")}
     assert {dtype_named(name) for name in of_modules} == {
         str(getattr(torch, name)).removeprefix("torch.") for name in of_modules
@@ -591,17 +559,13 @@ def test_autocast_with_a_dtype_that_it_does_not_take_is_refused(capsys: pytest.C
     assert "did you mean bfloat16?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "form", ["html", "sarif", "github", "gitlab", "junit", "markdown", "json", "jsonl", "concise"]
-)
+@pytest.mark.parametrize("form", ["html", "sarif", "github", "gitlab", "junit", "markdown", "json", "jsonl", "concise"])
 def test_every_format_goes_to_stdout(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "fixtures/models/moe_router.py", "--no-run", "--output-format", form) == 1
     assert "TCR" in capsys.readouterr().out
 
 
-def test_concise_and_jsonl_are_findings_alone_one_line_each(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_concise_and_jsonl_are_findings_alone_one_line_each(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "breaks.py", "--output-format", "concise") == 1
     assert capsys.readouterr().out == (
         "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which branch runs (predicted) "
@@ -626,9 +590,7 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
     assert "build failed: no file in this folder provides inputs" in error
 
 
-def test_names_that_torch_refuses_in_a_dict_of_modules(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_that_torch_refuses_in_a_dict_of_modules(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "heads.py").write_text(
         "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n        self.heads = nn.ModuleDict(\n"
@@ -661,30 +623,16 @@ def test_formats_of_findings_alone_say_which_device_is_missing(
         "\n\ndef get_inputs():\n    return [torch.ones(2)]\n"
     )
     assert run("check", "gives.py", "--device", "xpu:9", "--output-format", form) == 2
-    assert (
-        "gives.py::Model: import did not run: device xpu:9 is not available here" in capsys.readouterr().err
-    )
+    assert "gives.py::Model: import did not run: device xpu:9 is not available here" in capsys.readouterr().err
 
 
 def test_help_is_grouped_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--help") == 0
     text = capsys.readouterr().out
-    order = [
-        "Reading the source:",
-        "Running the model:",
-        "Reporting:",
-        "Guarding a project:",
-        "Other options:",
-    ]
+    order = ["Reading the source:", "Running the model:", "Reporting:", "Guarding a project:", "Other options:"]
     places = [text.index(heading) for heading in order]
     assert places == sorted(places)
-    for option, heading in {
-        "--torch-version": 0,
-        "--mode": 1,
-        "--plan": 1,
-        "--html": 2,
-        "--baseline": 3,
-    }.items():
+    for option, heading in {"--torch-version": 0, "--mode": 1, "--plan": 1, "--html": 2, "--baseline": 3}.items():
         at = text.index(f"  {option} ")
         assert places[heading] < at < places[heading + 1], option
 
@@ -715,10 +663,7 @@ def test_two_versions_of_torch_are_compared(project: Path, capsys: pytest.Captur
     assert told[2].startswith("FIXED net.py:12: TCR308 error: `pow`")
     assert run(*asked, "--output-format", "json", "-o", "changes.json") == 1
     changes = json.loads((project / "changes.json").read_text())
-    assert {change["kind"]: change["finding"]["line"] for change in changes["findings"]} == {
-        "new": 11,
-        "fixed": 12,
-    }
+    assert {change["kind"]: change["finding"]["line"] for change in changes["findings"]} == {"new": 11, "fixed": 12}
     same = ("check", "net.py", "--no-run", "--torch-version", "2.15", "--against-version", "2.15")
     assert run(*same) == 0
 
@@ -727,10 +672,7 @@ def test_an_earlier_bench_is_read_as_a_file(project: Path, capsys: pytest.Captur
     asked = ("bench", "breaks.py", "--against", "before.json", "--fail-on-regression", "5%")
     assert run(*asked) == 2
     assert "before.json: No such file" in capsys.readouterr().err
-    assert (
-        run("check", "breaks.py", "--no-run", "--exit-zero", "--output-format", "json", "-o", "before.json")
-        == 0
-    )
+    assert run("check", "breaks.py", "--no-run", "--exit-zero", "--output-format", "json", "-o", "before.json") == 0
     assert run(*asked) == 2
     assert "--against before.json: the report contains no bench" in capsys.readouterr().err
 

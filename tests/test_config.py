@@ -52,9 +52,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[str]
     return [f"{f['path']}:{f['line']} {f['rule']}" for f in report["findings"]], report["warnings"]
 
 
-BOTH = [
-    f"{path}:{place}" for path in ("src/model.py", "src/old/model.py") for place in ("6 TCR101", "7 TCR301")
-]
+BOTH = [f"{path}:{place}" for path in ("src/model.py", "src/old/model.py") for place in ("6 TCR101", "7 TCR301")]
 
 
 @pytest.mark.parametrize(
@@ -150,9 +148,7 @@ def test_every_key_is_an_option_and_help_needs_no_valid_table(
     assert "--isolated" in shown
 
 
-def test_settings_are_shown_with_where_they_came_from(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_are_shown_with_where_they_came_from(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(
         project,
         'timeout = 30\nignore = ["TCR3"]\nlow = true\nper-file-ignores = { "a.py" = ["TCR1"] }\n'

@@ -58,9 +58,7 @@ def test_every_hazard_is_told_or_listed() -> None:
     """A row that breaks, or compiles again for identical arguments, has a marker of that effect."""
     for sample in SAMPLES:
         row = ROWS[sample.key]
-        if sample.key not in UNTOLD and (
-            row["breaks"] or row["recompiles"] or row["raises"] or row["meaning"]
-        ):
+        if sample.key not in UNTOLD and (row["breaks"] or row["recompiles"] or row["raises"] or row["meaning"]):
             assert sample.expected, sample.where
 
 
@@ -81,9 +79,7 @@ def test_what_is_told_is_what_dynamo_does(sample: Construct, path: Path) -> None
         return
     breaking = {f.line: f for f in found if f.effect in BREAKING}
     surprises = {line for line, _ in sample.only_run}
-    given_up = {
-        f.line for f in found if RULES[f.rule or ""].follows
-    } & seen.generators  # no log tells of these
+    given_up = {f.line for f in found if RULES[f.rule or ""].follows} & seen.generators  # no log tells of these
     assert seen.lines | given_up == set(breaking) | surprises, [(b.line, b.text[:300]) for b in seen.breaks]
     for broken in seen.breaks:
         if broken.line in breaking:
@@ -176,6 +172,4 @@ def findings(sample: Construct, path: Path) -> list[Finding]:
     options = ReadOptions(root=path.parent, mode=mode, third_party=False, torch=PINNED)
     result = read([f"{path}::{name}"], options)
     assert not result.skipped
-    return [
-        found for found in result.findings if not found.dtypes
-    ]  # what another dtype alone shows is a note
+    return [found for found in result.findings if not found.dtypes]  # what another dtype alone shows is a note

@@ -82,9 +82,7 @@ def test_the_backend_stage_on_cuda() -> None:
     assert whole["default"].cold_seconds > whole["default"].warm_seconds
     assert whole["reduce-overhead"].cudagraphs == 1
     detector = next(entry for entry in seen("detector").backend if entry.mode == "reduce-overhead")
-    assert {skip.path for skip in detector.cudagraph_skips} == {
-        "torchvision/models/detection/anchor_utils.py"
-    }
+    assert {skip.path for skip in detector.cudagraph_skips} == {"torchvision/models/detection/anchor_utils.py"}
     assert "DeviceCopy" in detector.cudagraph_skips[0].reason
     broken = next(entry for entry in seen("moe").backend if entry.mode == "reduce-overhead")
     assert broken.error.startswith("InductorError")
@@ -151,14 +149,10 @@ PAGE = (Path(__file__).parents[1] / "docs" / "pages" / "benchmarks.md").read_tex
 
 def test_benches_are_of_five_kinds_of_models_in_two_precisions() -> None:
     kinds = ("cnn", "decoder", "encoder", "policy", "unet")
-    assert [path.stem for path in BENCHES] == [
-        f"{kind}_{dtype}" for kind in kinds for dtype in ("bf16", "fp32")
-    ]
+    assert [path.stem for path in BENCHES] == [f"{kind}_{dtype}" for kind in kinds for dtype in ("bf16", "fp32")]
 
 
-@pytest.mark.parametrize(
-    "path", [*BENCHES, *H100_BENCHES], ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
+@pytest.mark.parametrize("path", [*BENCHES, *H100_BENCHES], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
     recorded = from_json(Observation, json.loads(path.read_text("utf-8")))
     bench = recorded.bench
@@ -233,8 +227,7 @@ def test_the_parts_of_a_graph_over_nccl() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "collectives"),
-    [("uneven", "x = x * 2", False), ("apart", "total = total[:8]", True)],
+    ("name", "text", "collectives"), [("uneven", "x = x * 2", False), ("apart", "total = total[:8]", True)]
 )
 def test_ranks_that_compile_different_graphs_over_nccl(name: str, text: str, collectives: bool) -> None:
     recorded = over_nccl(name)

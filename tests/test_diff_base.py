@@ -92,9 +92,7 @@ def test_findings_on_changed_lines_alone(git: Git, capsys: pytest.CaptureFixture
     assert (report.narrowed.commit, report.narrowed.unchanged) == (git("rev-parse", "main"), 1)
 
 
-SPAN = NET.replace(
-    "if x.sum() > 0:", "if (\n            x.sum()\n            + 1\n            > 0\n        ):"
-)
+SPAN = NET.replace("if x.sum() > 0:", "if (\n            x.sum()\n            + 1\n            > 0\n        ):")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +106,7 @@ SPAN = NET.replace(
         ("        return y\n", "", []),
     ],
 )
-def test_a_span_of_several_lines_has_changed_with_any_of_them(
-    git: Git, old: str, new: str, lines: list[int]
-) -> None:
+def test_a_span_of_several_lines_has_changed_with_any_of_them(git: Git, old: str, new: str, lines: list[int]) -> None:
     commit(git, net=SPAN)
     Path("net.py").write_text(SPAN.replace(old, new))
     assert [line for _, line in told()] == lines
@@ -135,9 +131,7 @@ def test_new_files_count_and_ignored_ones_do_not(git: Git) -> None:
     assert {path for path, _ in told()} == {"new.py", "sub dir/größe.py"}
 
 
-@pytest.mark.parametrize(
-    "name", ["sub dir/with space.py", "größe/模型.py", 'quo"te\\back\ttab.py', "++ b.py"]
-)
+@pytest.mark.parametrize("name", ["sub dir/with space.py", "größe/模型.py", 'quo"te\\back\ttab.py', "++ b.py"])
 def test_any_name_of_a_file(git: Git, name: str) -> None:
     path = Path(name)
     path.parent.mkdir(exist_ok=True)

@@ -149,9 +149,7 @@ def read_yaml(block: Block, _folder: Path) -> None:
         (ours,) = [step for step in steps if "tcready" in step["uses"]]
         assert ours["with"].keys() <= action["inputs"].keys()
         return
-    entries = (
-        found if isinstance(found, list) else [hook for repo in found["repos"] for hook in repo["hooks"]]
-    )
+    entries = found if isinstance(found, list) else [hook for repo in found["repos"] for hook in repo["hooks"]]
     known = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
     assert {entry["id"] for entry in entries} <= known
 
@@ -180,9 +178,7 @@ def commands_in(settings: Any) -> Iterator[list[str]]:
         if any(Path(text).name == "tcready" for text in texts):
             (arguments,) = [value for key, value in settings.items() if "arg" in key.lower()]
             yield arguments
-    for each in (
-        settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
-    ):
+    for each in settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ():
         yield from commands_in(each)
 
 
@@ -193,14 +189,14 @@ def read_sizes(block: Block, folder: Path) -> None:
 
 def silence(block: Block, folder: Path) -> None:
     """The line in a model: what its comment names is found there without the comment alone."""
-    body = "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, lengths):\n        {}        return n\n"
+    body = (
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, lengths):\n        {}        return n\n"
+    )
     shown = [block.text, block.text.partition("  #")[0] + "\n"]
     rules = []
     for line in shown:
         (folder / "silenced.py").write_text(body.format(line))
-        rules.append(
-            [finding.rule for finding in api.check(["silenced.py"], run=False, root=folder).findings]
-        )
+        rules.append([finding.rule for finding in api.check(["silenced.py"], run=False, root=folder).findings])
     assert rules == [[], ["TCR201"]]
 
 
@@ -246,9 +242,7 @@ def test_every_block_is_executed_or_says_why_not() -> None:
     assert len(EVERY) > 60, "the pages are found"
     assert [str(block) for block in EVERY if block.mark is None and runner(block) is None] == []
     part = [block for block in EVERY if block.mark == "run in part"]
-    assert [str(block) for block in part if not any(map(read_only, block.commands or ()))] == [], (
-        "nothing is run"
-    )
+    assert [str(block) for block in part if not any(map(read_only, block.commands or ()))] == [], "nothing is run"
     assert [
         str(block)
         for block in EVERY
@@ -274,10 +268,7 @@ def test_every_mark_stands_above_a_block() -> None:
         ("<!-- not run: -->\n```sh\nmake it so\n```\n", [None]),
         ("<!-- not run: it needs a GPU -->\n```sh\nmake it so\n```\n", ["not run"]),
         ("<!-- not run: it needs a GPU -->\n\ntext\n\n```sh\nmake it so\n```\n", [None]),
-        (
-            "- a\n\n  <!-- run in part: it needs a GPU -->\n  ```\n  tcready check a.py\n  ```\n",
-            ["run in part"],
-        ),
+        ("- a\n\n  <!-- run in part: it needs a GPU -->\n  ```\n  tcready check a.py\n  ```\n", ["run in part"]),
     ],
 )
 def test_a_mark_without_a_reason_or_a_block_is_none(
@@ -309,23 +300,13 @@ class Net(nn.Module):
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that has what the commands of the pages name."""
     folder = tmp_path_factory.mktemp("scratch")
-    for name in (
-        "model.py",
-        "src/net.py",
-        "src/model.py",
-        "src/vendored/old.py",
-        "tests/test_net.py",
-        "pkg/models.py",
-    ):
+    for name in ("model.py", "src/net.py", "src/model.py", "src/vendored/old.py", "tests/test_net.py", "pkg/models.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(NET)
     (folder / "pkg" / "__init__.py").write_text("")
     (folder / "data.py").write_text("import torch\n\n\ndef example():\n    return torch.randn(2, 8)\n")
     shutil.copytree(ROOT / "examples", folder / "examples")
-    for names, target in (
-        (("report", "a", "laptop", "before", "after", "both"), "model.py"),
-        (("b",), "src/net.py"),
-    ):
+    for names, target in ((("report", "a", "laptop", "before", "after", "both"), "model.py"), (("b",), "src/net.py")):
         text = api.render(api.check([target], run=False, root=folder), "json")
         for name in names:
             (folder / f"{name}.json").write_text(text)
@@ -360,9 +341,7 @@ def shown_arguments(text: str) -> list[list[str]]:
         for command in BETWEEN_COMMANDS.sub(lambda part: part[1] or "\n", line.strip()).splitlines():
             words = shlex.split(command.removeprefix("$ "), comments=True) if "tcready" in command else []
             at = next((n for n, word in enumerate(words) if re.fullmatch(r"(.*/)?tcready", word)), None)
-            called = at is not None and (
-                at == 0 or words[at - 1] == "-m" or all("=" in each for each in words[:at])
-            )
+            called = at is not None and (at == 0 or words[at - 1] == "-m" or all("=" in each for each in words[:at]))
             if at is not None and called and words[at + 1 :]:
                 found.append(words[at + 1 :])
     return found

@@ -28,9 +28,7 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "pages").rglob("*.md"))
-WRITTEN = [
-    page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")
-]
+WRITTEN = [page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")]
 PROSE = [ROOT / "README.md", *WRITTEN]
 ABOUT_SCRIPTS = {DOCS / "pages" / "testing.md", DOCS / "pages" / "measuring.md"}
 """Pages for maintainers, which name the flags of scripts in `benchmarks/`."""
@@ -104,9 +102,7 @@ def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     ours = " ".join(
         span
-        for span in re.findall(
-            r"`[^`\n]+`|^(?!pre-commit|docker|uvx|pipx).*tcready.*$|^.*worker\.pyz.*$", text, re.M
-        )
+        for span in re.findall(r"`[^`\n]+`|^(?!pre-commit|docker|uvx|pipx).*tcready.*$|^.*worker\.pyz.*$", text, re.M)
     )
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", ours))
     assert named - FLAGS - WORKER_FLAGS - {"--help"} == set()
@@ -142,9 +138,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
-    (tmp_path / "index.md").write_text(
-        "# A\n\n[page](gone.md) [anchor](#gone) ![image](gone.png)\n\n## B\n\n[b](#b)\n"
-    )
+    (tmp_path / "index.md").write_text("# A\n\n[page](gone.md) [anchor](#gone) ![image](gone.png)\n\n## B\n\n[b](#b)\n")
     done = sphinx(tmp_path, tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr.count("gone") == 3, done.stderr
@@ -153,9 +147,7 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
 
 def examples() -> Iterator[Any]:
     for page in [ROOT / "README.md", *WRITTEN]:
-        for number, block in enumerate(
-            re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
-        ):
+        for number, block in enumerate(re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)):
             yield pytest.param(block, id=f"{page.stem}-{number}")
 
 
@@ -250,15 +242,7 @@ def test_the_readme_shows_findings_as_they_are_predicted() -> None:
     )
     assert shown
     predicted = {
-        (
-            each.path,
-            str(each.line),
-            str(each.column),
-            each.rule,
-            each.level,
-            each.message,
-            each.fingerprint[:7],
-        )
+        (each.path, str(each.line), str(each.column), each.rule, each.level, each.message, each.fingerprint[:7])
         for each in api.check(["examples/quantizer.py"], run=False, root=ROOT).findings
     }
     assert set(shown) <= predicted

@@ -91,9 +91,7 @@ def new_client() -> LanguageClient:
     return client
 
 
-@pytest_lsp.fixture(
-    scope="module", config=ClientServerConfig(server_command=SERVER, client_factory=new_client)
-)
+@pytest_lsp.fixture(scope="module", config=ClientServerConfig(server_command=SERVER, client_factory=new_client))
 async def vscode(lsp_client: LanguageClient, tmp_path_factory: pytest.TempPathFactory):
     """An editor that can do all that is asked of one, with a folder open."""
     folder = tmp_path_factory.mktemp("workspace").resolve()
@@ -109,9 +107,7 @@ async def vscode(lsp_client: LanguageClient, tmp_path_factory: pytest.TempPathFa
     await lsp_client.shutdown_session()
 
 
-@pytest_lsp.fixture(
-    scope="module", config=ClientServerConfig(server_command=SERVER, client_factory=new_client)
-)
+@pytest_lsp.fixture(scope="module", config=ClientServerConfig(server_command=SERVER, client_factory=new_client))
 async def plain(lsp_client: LanguageClient, tmp_path_factory: pytest.TempPathFactory):
     """An editor that can do the least, and counts columns in characters."""
     lsp_client.folder = tmp_path_factory.mktemp("plain").resolve()
@@ -148,9 +144,7 @@ class Project:
     def uri(self, name: str) -> str:
         return (self.folder / name).as_uri()
 
-    def open(
-        self, name: str, text: str, *, saved: bool = True, uri: str = "", language: str = "python"
-    ) -> str:
+    def open(self, name: str, text: str, *, saved: bool = True, uri: str = "", language: str = "python") -> str:
         """Opens a file, which is there if it is `saved`; gives its URI."""
         if saved:
             (self.folder / name).write_bytes(text.encode())
@@ -245,9 +239,7 @@ def with_edits(text: str, edits: Sequence[types.TextEdit], encoding: str = "utf-
 
     def index(place: types.Position) -> int:
         before = sum(len(line) + 1 for line in lines[: place.line])
-        inside = (
-            lines[place.line].encode(encoding)[: place.character * unit] if place.line < len(lines) else b""
-        )
+        inside = lines[place.line].encode(encoding)[: place.character * unit] if place.line < len(lines) else b""
         return before + len(inside.decode(encoding))
 
     for edit in sorted(edits, key=lambda each: pairs(each.range)[:2])[::-1]:
@@ -473,9 +465,7 @@ class Net(nn.Module):
 def test_a_comment_goes_where_it_hides(text: str, expected: str | None) -> None:
     source = of_text(Path("net.py"), text + "\n")
     first = 2 if expected is None else 1
-    edit = hiding_edit(
-        source, "net.py", first, max(first, text.count("\n") + (expected is not None)), "TCR301"
-    )
+    edit = hiding_edit(source, "net.py", first, max(first, text.count("\n") + (expected is not None)), "TCR301")
     if expected is None:
         assert edit is None
     else:
@@ -532,8 +522,7 @@ class Notebook:
         self.items = [self._item(language, text) for language, text in cells]
         project.client.notebook_document_did_open(
             types.DidOpenNotebookDocumentParams(
-                types.NotebookDocument(self.uri, "jupyter-notebook", 1, [self._cell(i) for i in self.items]),
-                self.items,
+                types.NotebookDocument(self.uri, "jupyter-notebook", 1, [self._cell(i) for i in self.items]), self.items
             )
         )
 
@@ -560,9 +549,7 @@ class Notebook:
     def type(self, at: int, text: str) -> None:
         item = self.items[at]
         self.project.versions[item.uri] += 1
-        document = types.VersionedTextDocumentIdentifier(
-            uri=item.uri, version=self.project.versions[item.uri]
-        )
+        document = types.VersionedTextDocumentIdentifier(uri=item.uri, version=self.project.versions[item.uri])
         change = types.NotebookDocumentCellContentChanges(
             document, [types.TextDocumentContentChangeWholeDocument(text)]
         )
@@ -669,10 +656,7 @@ async def test_hover_tells_of_a_finding(vscode: LanguageClient) -> None:
     found = await project.hover(uri, 5, 10)
     assert found.contents.kind == types.MarkupKind.Markdown
     said = found.contents.value
-    for words in (
-        "**TCR301** print-call (error, graph break, high confidence)",
-        "**Why it hurts:** Printing is",
-    ):
+    for words in ("**TCR301** print-call (error, graph break, high confidence)", "**Why it hurts:** Printing is"):
         assert words in said
     assert "`print` in compiled code" in said
     assert "`tcready rule TCR301`" in said
@@ -789,9 +773,7 @@ async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
     digests = (("gone.py", hashlib.sha256(helper).hexdigest()), (installed_file, "0" * 64))
     seen = dataclasses.replace(target.observation, digests=(*target.observation.digests, *digests))
     (ran.folder / "gone.py").write_bytes(helper)
-    explanation.keep(
-        dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), ran.folder
-    )
+    explanation.keep(dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), ran.folder)
     uri = ran.open("model.py", text)
     assert "changed since" not in (await ran.lenses(uri))[77]
     (ran.folder / "gone.py").unlink()
@@ -802,9 +784,7 @@ async def test_a_run_of_a_file_that_is_gone_is_not_fresh(ran: Project) -> None:
 @in_one_loop
 async def test_nobody_waits_for_a_text_that_takes_long_to_read(vscode: LanguageClient) -> None:
     project = Project(vscode)
-    uri, *others = [
-        project.open(f"net_{number}.py", deep(40)) for number in range(8)
-    ]  # together they take seconds
+    uri, *others = [project.open(f"net_{number}.py", deep(40)) for number in range(8)]  # together they take seconds
     document, place = types.TextDocumentIdentifier(uri), types.Position(5, 10)
     began = time.monotonic()
     asked = types.CodeActionParams(document, types.Range(place, place), types.CodeActionContext([]))
@@ -818,9 +798,7 @@ async def test_nobody_waits_for_a_text_that_takes_long_to_read(vscode: LanguageC
     await asyncio.sleep(0.05)
     began = time.monotonic()
     while not hovering.done() and time.monotonic() < began + PATIENCE:
-        project.type(
-            uri, f"{PRINTING}# {time.monotonic()}"
-        )  # somebody types on: the reading waits for a pause
+        project.type(uri, f"{PRINTING}# {time.monotonic()}")  # somebody types on: the reading waits for a pause
         await asyncio.sleep(PAUSE / 4)
     assert await hovering is None, "it asked about another text"
     assert await project.codes(uri) == ["TCR301"]
@@ -965,9 +943,7 @@ async def test_a_pyproject_that_is_no_file_is_passed_by(vscode: LanguageClient) 
 
 
 @in_one_loop
-async def test_a_baseline_holds_in_the_editor_too(
-    vscode: LanguageClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_baseline_holds_in_the_editor_too(vscode: LanguageClient, monkeypatch: pytest.MonkeyPatch) -> None:
     project = Project(vscode, 'baseline = "known.json"\n')
     (project.folder / "net.py").write_text(PRINTING)
     monkeypatch.chdir(project.folder)
@@ -1001,11 +977,7 @@ async def test_documents_that_are_nowhere(vscode: LanguageClient) -> None:
     strange = ["git:/net.py?ref", "file:///a%00b.py", "untitled:x", "http://example.org/net.py", "net.py", ""]
     for uri in strange:
         project.open(
-            "",
-            PRINTING,
-            saved=False,
-            uri=uri or "x:",
-            language="plaintext" if uri == "untitled:x" else "python",
+            "", PRINTING, saved=False, uri=uri or "x:", language="plaintext" if uri == "untitled:x" else "python"
         )
         assert await project.hover(uri or "x:", 5, 10) is None
     assert await project.lenses(project.uri("not open.py")) == {}

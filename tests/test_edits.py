@@ -41,9 +41,7 @@ def git_applied(folder: Path, texts: dict[str, str], diff: str) -> dict[str, str
         pytest.param([edit((3, 6), (3, 7), "three"), edit((5, 1), (5, 5), "row")], id="two-in-one-hunk"),
         pytest.param([edit((25, 6), (25, 8), "x"), edit((3, 1), (5, 1), "")], id="two-hunks"),
         pytest.param([edit((3, 6), (3, 7), "a"), edit((3, 1), (3, 5), "row")], id="two-on-one-line"),
-        pytest.param(
-            [edit((1, 1), (1, 1), "import torch\n"), edit((2, 1), (2, 5), "row")], id="a-line-put-in"
-        ),
+        pytest.param([edit((1, 1), (1, 1), "import torch\n"), edit((2, 1), (2, 5), "row")], id="a-line-put-in"),
         pytest.param([edit((31, 1), (31, 1), "more\n")], id="at-the-end"),
         pytest.param([edit((30, 1), (31, 1), "")], id="the-last-line-goes"),
         pytest.param([edit((30, 8), (31, 1), "")], id="the-last-line-end-goes"),
@@ -63,18 +61,14 @@ def _fields(each: Edit) -> tuple[str, int, int, int, int, str]:
     return each.path, each.start_line, each.start_column, each.end_line, each.end_column, each.new_text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x", "a\nb", "\n", "a\n\n", "é\n漢\n", "a\x0cb\nc\u2028d\n", "a\rb\nc\n"]
-)
+@pytest.mark.parametrize("text", ["", "x", "a\nb", "\n", "a\n\n", "é\n漢\n", "a\x0cb\nc\u2028d\n", "a\rb\nc\n"])
 def test_odd_texts(text: str, tmp_path: Path) -> None:
     edits = [edit((1, 1), (1, 1), "new ")]
     diff = patch({"model.py": text}, edits)
     assert git_applied(tmp_path, {"model.py": text}, diff) == {"model.py": f"new {text}"}
 
 
-@pytest.mark.parametrize(
-    "path", ["a b.py", "sub/dir/é.py", 'q"uote.py', "back\\slash.py", "tab\there.py", "-.py"]
-)
+@pytest.mark.parametrize("path", ["a b.py", "sub/dir/é.py", 'q"uote.py', "back\\slash.py", "tab\there.py", "-.py"])
 def test_odd_paths(path: str, tmp_path: Path) -> None:
     diff = patch({path: TEXT}, [edit((3, 1), (3, 5), "row", path)])
     assert "row 3\n" in git_applied(tmp_path, {path: TEXT}, diff)[path]
@@ -109,13 +103,7 @@ def test_the_same_edit_twice_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        edit((32, 1), (32, 1), ""),
-        edit((3, 9), (3, 9), ""),
-        edit((0, 1), (1, 1), ""),
-        edit((4, 1), (3, 1), ""),
-    ],
+    "wrong", [edit((32, 1), (32, 1), ""), edit((3, 9), (3, 9), ""), edit((0, 1), (1, 1), ""), edit((4, 1), (3, 1), "")]
 )
 def test_an_edit_outside_of_the_text_is_refused(wrong: Edit) -> None:
     with pytest.raises(TcreadyError, match=r"model\.py: "):
@@ -169,10 +157,7 @@ def test_what_rules_suggest_is_one_patch(end: str, tail: str, tmp_path: Path) ->
     text = (MODEL + tail).replace("\n", end)
     (tmp_path / "model.py").write_bytes(text.encode())
     report = api.check(["model.py"], run=False, root=tmp_path)
-    concrete, rules = (
-        Concrete(source.read(tmp_path / "model.py")),
-        {rule.code: rule for rule in api.load_rules()},
-    )
+    concrete, rules = (Concrete(source.read(tmp_path / "model.py")), {rule.code: rule for rule in api.load_rules()})
     found = [list(for_finding(concrete, rules[each.rule or ""], each)) for each in report.findings]
     changes = [next(each for each in ways if isinstance(each, Proposal)) for ways in found]
     assert len(changes) == 3

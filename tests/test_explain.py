@@ -35,9 +35,7 @@ def shown_at(line: int, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
     return found.rpartition(" ")[2]
 
 
-def test_what_the_text_and_the_concise_format_show_is_taken(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_text_and_the_concise_format_show_is_taken(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = shown_at(41, capsys, "--no-run")
     assert shown_at(41, capsys, "--no-run", "--output-format", "concise") == name
     assert run("explain", name) == 0
@@ -53,17 +51,7 @@ def test_what_the_text_and_the_concise_format_show_is_taken(
 
 
 def test_a_stored_report_tells_what_its_run_showed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(
-        "check",
-        "model.py",
-        "--observation",
-        "seen.json",
-        "--no-cache",
-        "-o",
-        "r.json",
-        "--output-format",
-        "json",
-    )
+    run("check", "model.py", "--observation", "seen.json", "--no-cache", "-o", "r.json", "--output-format", "json")
     run("check", "model.py", "--observation", "seen.json", "--no-cache", "-o", "t.txt", "--html", "page.html")
     capsys.readouterr()
     finding = next(f for f in json.loads(Path("r.json").read_text())["findings"] if f["line"] == 41)

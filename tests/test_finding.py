@@ -71,12 +71,9 @@ def test_src_layout_is_read(project: Path, target: str) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("target", ["acme.gpt.model::GPT", "src/acme/gpt/model.py::GPT"])
 @pytest.mark.parametrize(
-    "inputs",
-    ["acme.gpt.data::example", pytest.param("src/acme/gpt/data.py::example", marks=pytest.mark.release)],
+    "inputs", ["acme.gpt.data::example", pytest.param("src/acme/gpt/data.py::example", marks=pytest.mark.release)]
 )
-def test_src_layout_is_run_with_inputs_that_import_relatively(
-    project: Path, target: str, inputs: str
-) -> None:
+def test_src_layout_is_run_with_inputs_that_import_relatively(project: Path, target: str, inputs: str) -> None:
     report = check(target, inputs=inputs)
     assert [(f.path, f.line, f.status) for f in report.findings] == [("src/acme/common.py", 2, "confirmed")]
 
@@ -150,9 +147,7 @@ def test_what_was_meant(project: Path, named: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "named", ["os.path", "os:path", "json.decoder", "json", "modle", "src/acme/gpt/mode.tx"]
-)
+@pytest.mark.parametrize("named", ["os.path", "os:path", "json.decoder", "json", "modle", "src/acme/gpt/mode.tx"])
 def test_what_can_be_no_target_is_not_what_was_meant(project: Path, named: str) -> None:
     """Python's own modules, a link that leads to itself or to the folder around it, a file of another kind."""
     (project / "modlee").symlink_to("modlee")
@@ -205,9 +200,7 @@ def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert found.read_text() == COMMON
 
 
-def test_a_package_that_was_named_is_own_wherever_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_was_named_is_own_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an editable install does; what else is found on the path is not."""
     for name in ("mine", "others"):
         (tmp_path / "src" / name).mkdir(parents=True)
@@ -218,6 +211,4 @@ def test_a_package_that_was_named_is_own_wherever_it_stands(
     for target, origins in (("mine.common::widen", ["own"]), ("others.common::widen", ["own"])):
         report = check((target,), run=False, root=tmp_path / "work")
         assert [found.origin for found in report.findings] == origins
-    assert (
-        origin_of(str(tmp_path / "src/others/common.py"), str(tmp_path / "work"), ("mine",)) == "third_party"
-    )
+    assert origin_of(str(tmp_path / "src/others/common.py"), str(tmp_path / "work"), ("mine",)) == "third_party"

@@ -61,9 +61,7 @@ def get_inputs():
 
 def tcready(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tcready", *arguments]
-    return subprocess.run(
-        command, cwd=folder, input=stdin, capture_output=True, text=True, check=False, timeout=300
-    )
+    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, check=False, timeout=300)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -109,9 +107,7 @@ def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:
     assert told["breaks_after"] < told["breaks_before"]
     git(project, "checkout", "-q", "model.py")
     for program in (["git", "apply"], ["patch", "-p1"]):
-        subprocess.run(
-            program, cwd=project, input=(project / "out" / "own.patch").read_text(), text=True, check=True
-        )
+        subprocess.run(program, cwd=project, input=(project / "out" / "own.patch").read_text(), text=True, check=True)
         assert (project / "model.py").read_text() == made
         git(project, "checkout", "-q", "model.py")
     (project / "model.py").write_text(made)
@@ -271,9 +267,7 @@ def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
     draw = random.Random(0)
     for _ in range(8):
         (project / "model.py").write_text(MODEL)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tcready", "fix", "model.py", "--apply", "-q"], cwd=project
-        )
+        process = subprocess.Popen([sys.executable, "-m", "tcready", "fix", "model.py", "--apply", "-q"], cwd=project)
         time.sleep(draw.uniform(0.05, 1.2))
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -287,17 +281,9 @@ HUNK = " a\n-b\n+c\n d\n"
     ("header", "body", "words"),
     [
         ("@@ -1,4 +1,3 @@", HUNK, "line 3 is `@@ -1,4 +1,3 @@`, and 3 lines of the file as it is and 3 of"),
-        (
-            "@@ -1,2 +1,3 @@ def f",
-            HUNK,
-            "line 3 is `@@ -1,2 +1,3 @@`, and 3 lines of the file as it is and 3 of",
-        ),
+        ("@@ -1,2 +1,3 @@ def f", HUNK, "line 3 is `@@ -1,2 +1,3 @@`, and 3 lines of the file as it is and 3 of"),
         ("@@ -1 +1 @@", HUNK + "-- \n2.40\n", "and 3 lines of the file as it is and 3 of"),
-        (
-            "@@ -1,9 +1,3 @@",
-            HUNK + "--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-a\n+b\n",
-            "line 3 is `@@ -1,9 +1,3 @@`",
-        ),
+        ("@@ -1,9 +1,3 @@", HUNK + "--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-a\n+b\n", "line 3 is `@@ -1,9 +1,3 @@`"),
         ("@@ -1,3 +1,3 @@", HUNK + "@@ -9,7 +9,1 @@\n-x\n+y\n", "line 8 is `@@ -9,7 +9,1 @@`, and 1 lines"),
     ],
 )
@@ -311,9 +297,7 @@ def test_a_hunk_whose_counts_do_not_fit_is_named(header: str, body: str, words: 
 def test_counts_that_fit_are_not_blamed(tail: str, project: Path) -> None:
     with pytest.raises(TcreadyError, match="does not apply") as raised:
         apply_patch(
-            f"--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n{HUNK}{tail}",
-            "p.diff",
-            lambda name: project / name,
+            f"--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n{HUNK}{tail}", "p.diff", lambda name: project / name
         )
     assert "correct these counts" not in str(raised.value)
 
@@ -327,9 +311,7 @@ def test_line_ends_that_do_not_fit_are_named(project: Path) -> None:
             apply_patch(text, "p", lambda name: project / name)
         return str(raised.value)
 
-    assert "the lines of model.py end in LF, those of the patch in CRLF" in refused(
-        diff.replace("\n", "\r\n")
-    )
+    assert "the lines of model.py end in LF, those of the patch in CRLF" in refused(diff.replace("\n", "\r\n"))
     assert " end in " not in refused(diff.replace("-import", "-not"))
     (project / "model.py").write_bytes(MODEL.replace("\n", "\r\n").encode())
     assert "the lines of model.py end in CRLF, those of the patch in LF" in refused(diff)
@@ -382,12 +364,8 @@ def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
         ("few and (last := self.flag)", "(last := self.flag) and few", False),
     ],
 )
-def test_the_order_of_operands_without_effects_takes_no_test_away(
-    before: str, after: str, is_kept: bool
-) -> None:
-    texts = [
-        f"def f(self, few, x):\n    if {test}:\n        x = -x\n    return x\n" for test in (before, after)
-    ]
+def test_the_order_of_operands_without_effects_takes_no_test_away(before: str, after: str, is_kept: bool) -> None:
+    texts = [f"def f(self, few, x):\n    if {test}:\n        x = -x\n    return x\n" for test in (before, after)]
     found = changed("m.py", *(source.of_text(Path("m.py"), text) for text in texts))
     assert [span.line for span in found.tests] == ([] if is_kept else [2])
     assert [span.line for span in found.turned] == ([2] if is_kept else [])
@@ -404,12 +382,7 @@ WATCHED = {
     "in a function of its own": ("def y():\n        return 1 if x else 2", "y = 1", ["x"], []),
     "turned round": ("y = f(x) if x is None else x", "y = x if x is not None else f(x)", [], []),
     "apart from Python's part": ("y = 1 if k and x else 2", "y = where(x) if k else 2", ["k and x", "x"], []),
-    "compiled alone": (
-        "y = x",
-        "y = f(x) if is_compiling() and x else x",
-        [],
-        ["x"],
-    ),
+    "compiled alone": ("y = x", "y = f(x) if is_compiling() and x else x", [], ["x"]),
 }
 
 
@@ -570,8 +543,7 @@ def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> N
 @pytest.mark.release
 def test_what_no_call_runs_is_not_proved(project: Path) -> None:
     text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
-        "        return x\n\n\ndef",
-        "        if mask is not None:\n            x = x * mask\n        return x\n\n\ndef",
+        "        return x\n\n\ndef", "        if mask is not None:\n            x = x * mask\n        return x\n\n\ndef"
     )
     (project / "model.py").write_text(text)
     git(project, "commit", "-qam", "second")
@@ -688,9 +660,7 @@ def test_a_size_is_read_where_the_setting_for_all_sizes_does_not_hold(project: P
     refused = {"capture_dynamic_output_shape_ops": "Could not guard on data-dependent expression"}
     for name, why in refused.items():
         assert any(each["settings"] == [name] and why in each["reason"] for each in found["refused"])
-    assert found["left"] == [
-        ["model.py", GRID.splitlines().index("        for kind in kinds[mask].tolist():") + 1]
-    ]
+    assert found["left"] == [["model.py", GRID.splitlines().index("        for kind in kinds[mask].tolist():") + 1]]
 
 
 def test_what_is_tried_next_for_each_break() -> None:
@@ -701,9 +671,7 @@ def test_what_is_tried_next_for_each_break() -> None:
     edit, second, setting = candidate(1, "y"), candidate(1, "z"), candidate(2, "", "s")
     with_setting, elsewhere = candidate(2, "n.item()", "t"), candidate(3, "n.item()", "t")
     every = [edit, second, setting, with_setting, elsewhere]
-    assert next_ones(every, set()) == [edit, setting], (
-        "no edit beside a setting before settings alone were tried"
-    )
+    assert next_ones(every, set()) == [edit, setting], "no edit beside a setting before settings alone were tried"
     tried = {identity_of(each.change) for each in (edit, setting)}
     assert next_ones(every, tried) == [second, with_setting, elsewhere]
     tried.add(identity_of(with_setting.change))
@@ -762,9 +730,7 @@ def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Pa
     (project / "two.py").write_text(other)
     git(project, "add", ".")
     git(project, "commit", "-qm", "second")
-    done = tcready(
-        project, "fix", "one.py", "gone.py", "two.py", "--verify", "--apply", "--output-format", "json"
-    )
+    done = tcready(project, "fix", "one.py", "gone.py", "two.py", "--verify", "--apply", "--output-format", "json")
     assert done.returncode == 2
     assert "gone.py: no such file" in done.stderr
     told = json.loads(done.stdout)
@@ -784,10 +750,7 @@ def test_several_targets_are_proved_one_after_the_other(whole: bool, project: Pa
 
 @pytest.mark.parametrize(
     ("body", "kind", "words"),
-    [
-        ("x = x * 2", "refused", "left out"),
-        ("self.rows.append(x)", "no_fix", "no change"),
-    ],
+    [("x = x * 2", "refused", "left out"), ("self.rows.append(x)", "no_fix", "no change")],
     ids=["not safe", "no rewrite"],
 )
 def test_operators_of_one_test_are_told_once(body: str, kind: str, words: str, tmp_path: Path) -> None:
@@ -801,9 +764,7 @@ def test_operators_of_one_test_are_told_once(body: str, kind: str, words: str, t
     assert api.render(result, "text").count(words) == 1
     made = api.fix("model.py", root=tmp_path, unsafe=True).result
     assert len(made.changes) == (kind == "refused")
-    twice = replace(
-        result, **{kind: tuple(replace(each, gb_ids=("GB1",)) for each in getattr(result, kind)) * 2}
-    )
+    twice = replace(result, **{kind: tuple(replace(each, gb_ids=("GB1",)) for each in getattr(result, kind)) * 2})
     assert api.render(twice, "text").count(words) == 1
 
 
@@ -844,9 +805,7 @@ class Model(nn.Module):
         ("x = x + torch.unique(x).sum()", "TCR206"),
     ],
 )
-def test_families_that_the_page_lists_are_not_written_anew(
-    line: str, rule: str | None, tmp_path: Path
-) -> None:
+def test_families_that_the_page_lists_are_not_written_anew(line: str, rule: str | None, tmp_path: Path) -> None:
     """With a rewrite, a row of the table in docs/pages/fix.md goes."""
     (tmp_path / "model.py").write_text(FAMILIES.replace("{line}", line))
     result = api.fix("model.py", root=tmp_path, unsafe=True).result
@@ -907,9 +866,7 @@ def test_output_that_is_to_be_kept_is_not_left_out(tmp_path: Path) -> None:
     done = tcready(tmp_path, "fix", "model.py", "--keep-output")
     assert done.stdout == ""
     assert "model.py:17 TCR301 left out: It is printed after the graph has run" in done.stderr
-    assert (
-        "model.py:18 TCR302: no change\n    compiled code would not print, log or warn of it" in done.stderr
-    )
+    assert "model.py:18 TCR302: no change\n    compiled code would not print, log or warn of it" in done.stderr
     done = tcready(tmp_path, "fix", "model.py", "--keep-output", "--unsafe", "--output-format", "json")
     told = json.loads(done.stdout)
     jsonschema.validate(told, SCHEMA)
@@ -1060,9 +1017,7 @@ def test_operators_that_end_the_capture_are_told_of(tmp_path: Path) -> None:
         '+torch.library.register_fake("tcr_fixed::where_large", lambda x: torch.empty_like(x, dtype=torch.bool))',
     ]
     assert (found.share_before, found.share_after) == (None, 1.0)
-    (tmp_path / "model.py").write_text(
-        OPERATORS.replace("x.detach().numpy() > 0.5)", "np.zeros(3, bool))[:1]")
-    )
+    (tmp_path / "model.py").write_text(OPERATORS.replace("x.detach().numpy() > 0.5)", "np.zeros(3, bool))[:1]"))
     found = api.fix("model.py", root=tmp_path, verify=True).result
     assert found.changes == ()
     assert "capture: TorchRuntimeError: RuntimeError when making fake" in (found.failure or "")
@@ -1087,9 +1042,7 @@ def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
         assert fixes[rule].evidence is not None
     assert "torch.where" in (fixes["TCR101"].diff or "")
     assert fixes["TCR404"].diff is not None
-    assert (
-        "buffer" in fixes["TCR311"].title
-    )  # it is proved in the next round, of a text that the report does not have
+    assert "buffer" in fixes["TCR311"].title  # it is proved in the next round, of a text that the report does not have
     assert "register_fake" in (fixes["TCR404"].diff or "")
     proofs = [each.fix.verified for each in report.findings if each.fix and each.fix.verified is not None]
     assert f"Of {len(proofs)} changes put to the proof, {sum(proofs)} hold." in api.render(report, "text")

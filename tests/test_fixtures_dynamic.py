@@ -22,11 +22,7 @@ SCHEMAS = [
     for path in (ROOT / "docs" / "schema" / "report.schema.json", ROOT / "fixtures" / "report.schema.json")
 ]
 
-CONVENTIONS = {
-    "moe_router": "get_inputs",
-    "warned_attention": "get_example_inputs",
-    "nan_guard": "example_input_array",
-}
+CONVENTIONS = {"moe_router": "get_inputs", "warned_attention": "get_example_inputs", "nan_guard": "example_input_array"}
 """What gives the inputs of some models, and is named with their run."""
 
 
@@ -142,8 +138,6 @@ def test_what_explain_leaves_out_is_in_the_record(tmp_path: Path, monkeypatch: p
     assert target["explain"]["reasons"] == []
     (marker,) = fixture_markers.markers_of(model)
     assert {(site["path"], site["line"]) for site in target["break_sites"]} == {(marker.path, marker.line)}
-    assert [frame["benign"] for frame in target["skipped_frames"] if frame["symbol"].endswith("forward")] == [
-        False
-    ]
+    assert [frame["benign"] for frame in target["skipped_frames"] if frame["symbol"].endswith("forward")] == [False]
     assert target["coverage"]["share"] == 0.0
     assert target["coverage"]["ops_total"] > 0

@@ -45,9 +45,7 @@ def test_predicts_what_is_marked_and_nothing_else(model: Path) -> None:
 
 def test_a_folder_gives_the_union_of_its_files() -> None:
     report = api.check([str(MODELS)], run=False)
-    expected = set().union(
-        *(_predicted(fixture_markers.markers_of(model)) for model in fixture_markers.models())
-    )
+    expected = set().union(*(_predicted(fixture_markers.markers_of(model)) for model in fixture_markers.models()))
     assert _found(report) == expected
 
 
@@ -57,9 +55,7 @@ def test_statuses_without_a_run_are_predictions() -> None:
 
 
 def test_every_hazard_of_the_card_is_in_a_fixture() -> None:
-    marked = {
-        marker.code for model in fixture_markers.models() for marker in fixture_markers.markers_of(model)
-    }
+    marked = {marker.code for model in fixture_markers.models() for marker in fixture_markers.markers_of(model)}
     assert marked >= CARD
     assert {rule.code for rule in rules.load()} >= CARD
 
@@ -73,13 +69,7 @@ def test_at_least_four_fixtures_are_clean_and_twelve_are_not() -> None:
 
 @pytest.mark.parametrize(
     "comment",
-    [
-        "# expect: TCR1",
-        "# expect: TCR101 seen",
-        "# expect: TCR101, TCR102",
-        "# expects TCR101",
-        "# expect TCR101",
-    ],
+    ["# expect: TCR1", "# expect: TCR101 seen", "# expect: TCR101, TCR102", "# expects TCR101", "# expect TCR101"],
 )
 def test_a_misspelt_marker_is_refused(comment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixture_markers, "ROOT", tmp_path)

@@ -46,9 +46,7 @@ def test_both_files_are_made_and_a_second_time_nothing_is_done(
     assert list(project.iterdir()) == [], "shown and not written"
     assert run("init", "--yes", "--diff") == 2
     assert run("init", "--yes") == 0
-    assert parse_project((project / "pyproject.toml").read_bytes()) == {
-        "tool": {"tcready": {"fail-on": "warning"}}
-    }
+    assert parse_project((project / "pyproject.toml").read_bytes()) == {"tool": {"tcready": {"fail-on": "warning"}}}
     (entry,) = yaml.safe_load((project / ".pre-commit-config.yaml").read_bytes())["repos"]
     assert entry["hooks"][0]["entry"].startswith("tcready check --no-run")
     before = {path.name: path.read_bytes() for path in project.iterdir()}
@@ -85,9 +83,7 @@ def test_toml_keeps_what_was_there(project: Path, text: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["tool = { ruff = {} }\n", "[tool]\ntcready.low = true\n"])
-def test_toml_that_cannot_take_the_table_is_left(
-    project: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_toml_that_cannot_take_the_table_is_left(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     (project / "pyproject.toml").write_text(text)
     assert run("init", "--yes") == 0
     assert (project / "pyproject.toml").read_text() == text
@@ -141,9 +137,7 @@ def test_yaml_gets_the_entry_at_the_end_of_its_list(project: Path, text: str) ->
         "repos:\n-\trepo: a\n",
     ],
 )
-def test_yaml_of_another_form_is_left_and_told(
-    project: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_yaml_of_another_form_is_left_and_told(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     (project / ".pre-commit-config.yaml").write_text(text)
     assert run("init", "--yes") == 0
     assert (project / ".pre-commit-config.yaml").read_text() == text
@@ -160,18 +154,12 @@ def test_a_link_stays_a_link_and_permissions_stay(project: Path) -> None:
     assert (project / "pyproject.toml").is_symlink()
     assert "[tool.tcready]" in (project / "real/p.toml").read_text()
     assert stat.S_IMODE((project / "real/p.toml").stat().st_mode) == 0o640
-    assert sorted(path.name for path in project.iterdir()) == [
-        ".pre-commit-config.yaml",
-        "pyproject.toml",
-        "real",
-    ]
+    assert sorted(path.name for path in project.iterdir()) == [".pre-commit-config.yaml", "pyproject.toml", "real"]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", ".pre-commit-config.yaml"])
 @pytest.mark.parametrize("trouble", ["read-only", "folder", "no folder", "bytes"])
-def test_both_files_or_neither(
-    project: Path, capsys: pytest.CaptureFixture[str], name: str, trouble: str
-) -> None:
+def test_both_files_or_neither(project: Path, capsys: pytest.CaptureFixture[str], name: str, trouble: str) -> None:
     file = project / name
     if trouble == "read-only":
         file.write_text("# kept\n")
@@ -190,10 +178,7 @@ def test_both_files_or_neither(
 def test_what_was_written_is_put_back_where_the_second_file_changed(project: Path) -> None:
     (project / "pyproject.toml").write_text("[project]\n")
     plan = init.plan(project)
-    assert [addition.path.name for addition in plan.additions] == [
-        "pyproject.toml",
-        ".pre-commit-config.yaml",
-    ]
+    assert [addition.path.name for addition in plan.additions] == ["pyproject.toml", ".pre-commit-config.yaml"]
     (project / ".pre-commit-config.yaml").write_text("repos: []\n")
     with pytest.raises(TcreadyError, match="changed meanwhile"):
         init.write(plan.additions)
@@ -254,11 +239,7 @@ def test_real_pre_commit_runs_the_hook_at_the_top_of_the_repository(
     ],
 )
 def test_bash_is_told_what_goes_on(
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    words: str,
-    expected: str,
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, expected: str
 ) -> None:
     (project / "pyproject.toml").write_text("[tool.tcready]\nnonsense = 1\n")
     monkeypatch.setenv("COMP_WORDS", words)

@@ -42,14 +42,7 @@ def test_there_are_three_with_breaks_and_recompilations() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_trace_gives_the_break_sites_of_a_direct_run(name: str) -> None:
     def of(site: dict[str, Any]) -> tuple[Any, ...]:
-        return (
-            site["path"],
-            site["line"],
-            site["symbol"],
-            site["gb_id"],
-            tuple(site["gb_ids"]),
-            site["action"],
-        )
+        return (site["path"], site["line"], site["symbol"], site["gb_id"], tuple(site["gb_ids"]), site["action"])
 
     seen = traced(name)
     assert seen.target == f"models/{name}.py::Model"
@@ -58,9 +51,7 @@ def test_a_trace_gives_the_break_sites_of_a_direct_run(name: str) -> None:
     reasons = {(site["path"], site["line"]): site["reason"] for site in direct(name)["break_sites"]}
     assert {(s.path, s.line): s.reason for s in seen.break_sites} == reasons
     given_up = {
-        (f["path"], f["line"], f["symbol"], f["reason"])
-        for f in direct(name)["skipped_frames"]
-        if not f["benign"]
+        (f["path"], f["line"], f["symbol"], f["reason"]) for f in direct(name)["skipped_frames"] if not f["benign"]
     }
     assert {(f.path, f.line, f.symbol, f.reason) for f in seen.skipped_frames if not f.benign} == given_up
 
@@ -79,9 +70,7 @@ def test_a_trace_gives_the_recompilations_of_a_direct_run(name: str) -> None:
     for place, event in here.items():
         assert event.reasons
         assert plain(event.reasons) <= plain(there[place]["reasons"])
-        assert {(f.path, f.line) for f in event.lines} <= {
-            (f["path"], f["line"]) for f in there[place]["lines"]
-        }
+        assert {(f.path, f.line) for f in event.lines} <= {(f["path"], f["line"]) for f in there[place]["lines"]}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -121,9 +110,7 @@ def test_the_report_confirms_what_the_source_predicts(tmp_path: Path) -> None:
     (target,) = [target for target in report.targets if target.was_run]
     assert target.target == "models/vq_logging.py::Model"
     assert target.verdict == "not_ready"
-    predicted = [
-        finding for finding in report.findings if finding.rule in ("TCR206", "TCR301", "TCR302", "TCR201")
-    ]
+    predicted = [finding for finding in report.findings if finding.rule in ("TCR206", "TCR301", "TCR302", "TCR201")]
     assert {finding.status for finding in predicted} == {"confirmed"}
     page = api.render(report, "html")
     assert "Time of compiling, by function" in page

@@ -48,9 +48,7 @@ def test_the_same_change_of_two_targets_is_one_and_not_tried_again() -> None:
     asked = Asked()
     found = join_results([done("A", "a = 1", "a = 9"), done("B", "a = 1", "a = 9")], (), asked)
     assert asked.calls == []
-    assert [(change.how, change.targets) for change in found.result.changes] == [
-        ("a = 1 is a = 9", ("A", "B"))
-    ]
+    assert [(change.how, change.targets) for change in found.result.changes] == [("a = 1 is a = 9", ("A", "B"))]
     assert [file.after for file in found.files] == [BEFORE.replace("a = 1", "a = 9")]
     assert (found.result.breaks_before, found.result.breaks_after) == (4, 2)
     assert [(each.target, each.share_after) for each in found.result.targets] == [("A", 1.0), ("B", 1.0)]
@@ -85,8 +83,5 @@ def test_a_target_that_cannot_be_run_is_told_beside_the_others() -> None:
     found = join_results([done("A", "a = 1", "a = 9")], [("gone.py", "gone.py: no such file")], Asked())
     assert found.result.failure == "gone.py: no such file"
     assert len(found.result.changes) == 1
-    assert [(each.target, each.breaks_after) for each in found.result.targets] == [
-        ("gone.py", None),
-        ("A", 1),
-    ]
+    assert [(each.target, each.breaks_after) for each in found.result.targets] == [("gone.py", None), ("A", 1)]
     assert join_results([], [("gone.py", "no")], Asked()).result.breaks_before is None

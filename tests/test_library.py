@@ -130,9 +130,7 @@ def test_what_is_wrong_is_one_line(name: str, options: dict[str, Any], message: 
         library.find_models((name,), RunOptions(**options), libraries)
 
 
-def test_a_library_that_is_not_installed_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_is_not_installed_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [])
     with pytest.raises(TcreadyError, match=r"python -m pip install timm \(with --no-deps"):
         library.find_models(("timm:resnet18",), RunOptions(), tmp_path)
@@ -147,9 +145,7 @@ def kept_configuration(home: Path, **fields: Any) -> None:
     (folder / "snapshots" / "abc" / "config.json").write_text(json.dumps(fields))
 
 
-def test_a_repository_is_found_by_its_kept_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_is_found_by_its_kept_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     kept_configuration(tmp_path, model_type="bert", architectures=["BertForMaskedLM"])
@@ -207,9 +203,7 @@ def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> No
     assert said[1].startswith("BertModel, 1")
     assert "B, called with model.dummy_inputs, of hf:bert --tiny" in said[1]
     assert (seen.target, seen.verdict, seen.observation.inputs_from) == (BERT, "ready", "library")
-    assert seen.observation.convention == (
-        "model.dummy_inputs, of hf:bert --tiny --config num_hidden_layers=1"
-    )
+    assert seen.observation.convention == ("model.dummy_inputs, of hf:bert --tiny --config num_hidden_layers=1")
     (build,) = (stage for stage in seen.stages if stage.stage == "build")
     assert "BertModel, 1" in build.detail
 
@@ -227,9 +221,7 @@ def test_the_command_that_proves_repeats_what_was_asked(tmp_path: Path) -> None:
     assert command("hf:bert", tiny=True, **options) == (
         "tcready check hf:bert --mode both --checkpoint w.safetensors --tiny --config num_hidden_layers=1 --run --plan"
     )
-    expression = (
-        "transformers.models.bert.modeling_bert.BertLayer(transformers.BertConfig(hidden_act='gelu'))"
-    )
+    expression = "transformers.models.bert.modeling_bert.BertLayer(transformers.BertConfig(hidden_act='gelu'))"
     assert command(model=expression, device="cpu") == (
         f'tcready check --device cpu --model "{expression}" --run --plan'
     )
@@ -257,9 +249,7 @@ def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path:
     expression = "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"
     said: list[str] = []
     report = checked((), tmp_path, model=expression, run=True, announce=said.append)
-    assert f'80 bytes; built from --model "{expression}", called with made-up inputs: ' in said[-1].replace(
-        "'", '"'
-    )
+    assert f'80 bytes; built from --model "{expression}", called with made-up inputs: ' in said[-1].replace("'", '"')
     (seen,) = report.targets
     assert (seen.target, seen.verdict) == (expression, "ready")
     assert any("the run alone tells of it" in warning for warning in report.warnings)
@@ -315,9 +305,7 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
         lightning_named(text, tmp_path, tiny=True)
     with pytest.raises(TcreadyError, match=r"name lit.py::LitModel, with --inputs"):
         library.reject_library_models((text,), tmp_path)
-    with pytest.raises(
-        TcreadyError, match=rf"name {BERT} to be shown them; .* \(FILE::function\), with --inputs"
-    ):
+    with pytest.raises(TcreadyError, match=rf"name {BERT} to be shown them; .* \(FILE::function\), with --inputs"):
         library.reject_library_models(("hf:bert",), tmp_path)
 
 
@@ -351,9 +339,7 @@ def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     report = checked(("diffusers:UNet2DModel",), tmp_path, tiny=True, config=[*sizes, *blocks])
     (seen,) = report.targets
     assert (seen.verdict, seen.observation.inputs_from) == ("ready", "library")
-    assert (seen.observation.convention or "").startswith(
-        "sample, timestep of the sizes in its config, 3x8x8"
-    )
+    assert (seen.observation.convention or "").startswith("sample, timestep of the sizes in its config, 3x8x8")
 
 
 @pytest.mark.torch
@@ -390,9 +376,7 @@ def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
     assert size("hf:bert", large) == "1,600,000,000 parameters, 6.4 GB"
     assert size("hf:bert", lambda: torch.nn.Linear(3, 2)) == "8 parameters, 32 bytes"
     assert size("hf:bert", large, tiny=True) == size("timm:resnet18", large) == "None"
-    assert size("diffusers:X", lambda: torch.nn.Linear(2, int(torch.ones(1).item()))) == "None", (
-        "it asks for a value"
-    )
+    assert size("diffusers:X", lambda: torch.nn.Linear(2, int(torch.ones(1).item()))) == "None", "it asks for a value"
 
 
 @pytest.mark.torch

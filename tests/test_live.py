@@ -54,9 +54,7 @@ def doubled(x):  # type: ignore[no-untyped-def]
     return x.tolist()
 
 
-LINE = next(
-    at for at, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "x.sum() > 100" in line
-)
+LINE = next(at for at, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "x.sum() > 100" in line)
 
 
 def places(found: Any) -> list[tuple[str | None, int, str]]:
@@ -209,12 +207,7 @@ def test_mistakes() -> None:
     assert "takes 2 positional arguments" in str(failed)
 
 
-CAPTURED = {
-    "quick": True,
-    "budget": 100,
-    "processes": 2,
-    "arm": ["captured=torch.compile(model, backend='eager')"],
-}
+CAPTURED = {"quick": True, "budget": 100, "processes": 2, "arm": ["captured=torch.compile(model, backend='eager')"]}
 """A bench that needs no C++ compiler."""
 
 
@@ -259,11 +252,7 @@ def benched() -> Benched:
 def _in_no_group() -> Iterator[None]:
     """Samples of other tests put this process into a group of torch.distributed, once for all of them."""
     distributed = torch.distributed
-    group = (
-        {"store": distributed.HashStore(), "rank": 0, "world_size": 1}
-        if distributed.is_initialized()
-        else None
-    )
+    group = {"store": distributed.HashStore(), "rank": 0, "world_size": 1} if distributed.is_initialized() else None
     if group is not None:
         distributed.destroy_process_group()
     yield
@@ -362,9 +351,7 @@ def test_a_copy_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # other tests in this process may leave another
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # other tests in this process may leave another
     threading.Thread(target=interrupt).start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -392,9 +379,7 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.links += [
-            value or "" for name, value in attrs if name in ("src", "href", "style") or name[:2] == "on"
-        ]
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "style") or name[:2] == "on"]
 
 
 def test_what_a_notebook_shows_is_escaped_and_needs_no_network() -> None:
@@ -435,9 +420,7 @@ def test_a_script_is_read_from_its_own_file(tmp_path: Path) -> None:
                 print([(f.path, f.rule, f.line, f.status) for f in found.report.findings])
         """)
     )
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[('script.py', 'TCR202', 8, 'confirmed')]\n"
     assert done.stderr == ""
 
@@ -477,11 +460,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
     notebook = v4.new_notebook(cells=[v4.new_code_cell(text) for text in CELLS])
     try:
         client = NotebookClient(
-            notebook,
-            timeout=300,
-            allow_errors=True,
-            kernel_name="here",
-            resources={"metadata": {"path": str(folder)}},
+            notebook, timeout=300, allow_errors=True, kernel_name="here", resources={"metadata": {"path": str(folder)}}
         )
         client.execute()
     finally:
@@ -490,9 +469,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def shown(cell: Any, kind: str = "text/plain") -> str:
-    return "".join(
-        o.get("text", "") or o.get("data", {}).get(kind, "") or o.get("evalue", "") for o in cell.outputs
-    )
+    return "".join(o.get("text", "") or o.get("data", {}).get(kind, "") or o.get("evalue", "") for o in cell.outputs)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -15,16 +15,7 @@ from tcready.schema.codec import as_json, from_json
 from tcready.schema.enums import STAGES, Mode, ShapeSetting
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report, Tool
-from tcready.schema.run import (
-    BreakSite,
-    Coverage,
-    LineSet,
-    Recompile,
-    ShapeCall,
-    ShapeStudy,
-    ShapeTrial,
-    SkippedFrame,
-)
+from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile, ShapeCall, ShapeStudy, ShapeTrial, SkippedFrame
 from tcready.schema.static import (
     Evidence,
     Finding,
@@ -175,9 +166,7 @@ def test_a_skipped_frame_shows_the_fate_of_the_function_it_is() -> None:
     predicted = BreakEffect(FrameFate(PATH, FORWARD, "Net.forward", "whole_frame", "construct"))
     frame = SkippedFrame(PATH, FORWARD, "Net.forward", "torch.nn.LSTM", False, 11)
     found = only(
-        merged(
-            static(finding(effect="frame_skip", break_effect=predicted)), observation(skipped_frames=(frame,))
-        )
+        merged(static(finding(effect="frame_skip", break_effect=predicted)), observation(skipped_frames=(frame,)))
     )
     assert found.break_effect is not None
     assert found.break_effect.seen == (FrameFate(PATH, FORWARD, "Net.forward", "whole_frame"),)
@@ -188,9 +177,7 @@ def test_a_run_in_one_mode_says_nothing_of_what_is_predicted_in_the_other() -> N
     result = static(finding(modes=("train",)), targets=(StaticTarget("model.py::Net", (told,), BOTH),))
     other = site(line=10)
     for mode, status in (("infer", "predicted"), ("train", "not_observed")):
-        report = merged(
-            result, observation(mode=mode, traced=(LineSet(PATH, ((7, 7),)),), break_sites=(other,))
-        )
+        report = merged(result, observation(mode=mode, traced=(LineSet(PATH, ((7, 7),)),), break_sites=(other,)))
         assert {f.line: f.status for f in report.findings}[7] == status
     assert only(merged(result, observation(break_sites=(site(),)))).status == "confirmed"
 
@@ -202,8 +189,7 @@ def test_only_a_break_of_the_runs_mode_counts_against_its_regions() -> None:
     )
     told = (StaticModule("part", "Part", PATH, 14, ("static-15",)),)
     result = static(
-        finding(line=15, modes=("train",), symbol="helper"),
-        targets=(StaticTarget("model.py::Net", told, BOTH),),
+        finding(line=15, modes=("train",), symbol="helper"), targets=(StaticTarget("model.py::Net", told, BOTH),)
     )
     for mode, free in (("infer", ["part"]), ("train", [])):
         seen = observation(mode=mode, modules=modules, executed=(), break_sites=(site(line=10),))
@@ -245,8 +231,7 @@ def test_what_a_frame_skipping_break_left_behind_on_its_line_was_not_traced() ->
     item = finding(10, rule="TCR201", fingerprint="item", gb_ids=("GB0059",))
     printed = finding(10, rule="TCR301", fingerprint="print", gb_ids=("GB0143",))
     seen = observation(
-        break_sites=(site(10, gb_id="GB0059", action="skip_frame"),),
-        traced=(LineSet(PATH, ((7, 10),)),),
+        break_sites=(site(10, gb_id="GB0059", action="skip_frame"),), traced=(LineSet(PATH, ((7, 10),)),)
     )
     report = merged(static(item, printed), seen)
     assert {f.rule: f.status for f in report.findings} == {"TCR201": "confirmed", "TCR301": "not_traced"}
@@ -270,9 +255,7 @@ LOST = SkippedFrame(PATH, FORWARD, "Net.forward", "loop", benign=False, end_line
         ({"stages": stages(eager="fail/error:ValueError", capture="not_run")}, "predicted", "error"),
     ],
 )
-def test_a_line_without_a_break_is_judged_by_what_covered_it(
-    change: dict[str, Any], status: str, level: str
-) -> None:
+def test_a_line_without_a_break_is_judged_by_what_covered_it(change: dict[str, Any], status: str, level: str) -> None:
     report = merged(static(finding(7)), observation(**change))
     found = next(f for f in report.findings if f.rule)
     assert (found.status, found.level) == (status, level)
@@ -288,15 +271,10 @@ def test_a_recompile_of_new_lengths_stays_predicted_and_one_of_every_call_is_ref
     per_length = finding(effect="recompile", level="warning")
     every_call = finding(9, effect="recompile", level="error")
     report = merged(static(per_length, every_call), observation())
-    assert [(f.status, f.level) for f in report.findings] == [
-        ("predicted", "warning"),
-        ("not_observed", "note"),
-    ]
+    assert [(f.status, f.level) for f in report.findings] == [("predicted", "warning"), ("not_observed", "note")]
 
 
-RECOMPILE = Recompile(
-    PATH, FORWARD, "Net.forward", ("L['self'].step == 1  # self.step += 1",), identical_call=True
-)
+RECOMPILE = Recompile(PATH, FORWARD, "Net.forward", ("L['self'].step == 1  # self.step += 1",), identical_call=True)
 
 
 @pytest.mark.parametrize(
@@ -324,9 +302,7 @@ def test_a_steady_recompile_confirms_what_its_guards_name(recompile: Recompile, 
 
 def test_a_recompile_for_another_input_confirms_a_warning_and_leaves_its_level() -> None:
     claim = finding(9, effect="recompile", level="warning", gb_ids=())
-    found = only(
-        merged(static(claim), observation(recompiles=(dataclasses.replace(RECOMPILE, identical_call=False),)))
-    )
+    found = only(merged(static(claim), observation(recompiles=(dataclasses.replace(RECOMPILE, identical_call=False),))))
     assert (found.status, found.level) == ("confirmed", "warning")
 
 
@@ -402,9 +378,7 @@ def test_what_only_the_source_says_of_a_target_that_did_not_run_is_kept() -> Non
 
 
 @pytest.mark.parametrize(("path", "status"), [("other.py", "predicted"), ("helper.py", "not_reached")])
-def test_a_run_of_one_file_says_nothing_of_another_file_that_has_a_target_of_its_own(
-    path: str, status: str
-) -> None:
+def test_a_run_of_one_file_says_nothing_of_another_file_that_has_a_target_of_its_own(path: str, status: str) -> None:
     result = static(finding(path=path), targets=(StaticTarget("other.py::Other", ()),))
     assert only(merged(result, observation())).status == status
 
@@ -417,12 +391,7 @@ def test_an_unpredicted_break_becomes_one_finding_over_its_source_line() -> None
         break_sites=(site(case="a"), site(case="b", gb_id="GB0036", action="skip_frame", reason="Other: x"))
     )
     found = only(merged(static(), seen))
-    assert (found.rule, found.status, found.effect, found.level) == (
-        None,
-        "runtime_only",
-        "frame_skip",
-        "error",
-    )
+    assert (found.rule, found.status, found.effect, found.level) == (None, "runtime_only", "frame_skip", "error")
     assert (found.line, found.column, found.end_column) == (7, 9, 9 + len("if x.sum() > 0:"))
     assert found.gb_ids == ("GB0170", "GB0036")
     assert [t.case for t in found.targets] == ["a", "b"]
@@ -442,9 +411,7 @@ def test_a_fingerprint_of_a_run_survives_moved_lines_and_tells_equal_lines_apart
 
 
 def test_a_break_without_its_source_spans_one_character() -> None:
-    found = only(
-        merged(static(sources=()), observation(break_sites=(site(7, path="pkg/x.py", origin="third_party"),)))
-    )
+    found = only(merged(static(sources=()), observation(break_sites=(site(7, path="pkg/x.py", origin="third_party"),))))
     assert (found.column, found.end_column, found.origin) == (1, 2, "third_party")
 
 
@@ -457,10 +424,7 @@ def test_a_lost_frame_that_nothing_explains_becomes_a_finding_at_its_def() -> No
 
 @pytest.mark.parametrize(
     "explained_by",
-    [
-        site(8),
-        site(15, symbol="helper", stack=(Frame(PATH, 11, "Net.forward"), Frame(PATH, 15, "helper"))),
-    ],
+    [site(8), site(15, symbol="helper", stack=(Frame(PATH, 11, "Net.forward"), Frame(PATH, 15, "helper")))],
 )
 def test_a_lost_frame_is_told_once_where_a_break_in_or_below_it_explains_it(explained_by: BreakSite) -> None:
     found = only(merged(static(), observation(skipped_frames=(LOST,), break_sites=(explained_by,))))
@@ -484,10 +448,7 @@ def test_a_frame_that_a_break_had_skipped_is_one_error_and_one_number() -> None:
 def test_the_recompile_limit_is_found_beside_a_break_in_the_same_function() -> None:
     limit = dataclasses.replace(LOST, reason="recompile_limit reached")
     report = merged(static(finding(7)), observation(break_sites=(site(7),), skipped_frames=(limit,)))
-    assert [(f.line, f.name) for f in report.findings] == [
-        (FORWARD, "recompile-limit"),
-        (7, "data-dependent-if"),
-    ]
+    assert [(f.line, f.name) for f in report.findings] == [(FORWARD, "recompile-limit"), (7, "data-dependent-if")]
 
 
 def test_the_recompile_limit_is_one_finding_that_names_the_guards() -> None:
@@ -518,16 +479,12 @@ def test_findings_come_in_order_and_only_their_rules_with_them() -> None:
 
 def test_what_only_a_run_shows_carries_the_advice_on_its_type() -> None:
     about = {"GB0170": RuleText("GB0170", "n", "s", "why", "instead", None, None), "GB0007": RULES["TCR401"]}
-    seen = observation(
-        break_sites=(site(8), site(9, gb_id="GB9999", gb_ids=("GB0007",)), site(10, gb_id=None))
-    )
+    seen = observation(break_sites=(site(8), site(9, gb_id="GB9999", gb_ids=("GB0007",)), site(10, gb_id=None)))
     report = merge(static(), [seen], RULES, Tool("tcready", "0"), about)
     assert [(f.line, f.advice) for f in report.findings] == [(8, "GB0170"), (9, "TCR401"), (10, None)]
     assert [text.code for text in report.rules] == ["TCR401"]
     assert [text.code for text in report.advice] == ["GB0170"]
-    predicted = merge(
-        static(finding(8)), [observation(break_sites=(site(8),))], RULES, Tool("tcready", "0"), about
-    )
+    predicted = merge(static(finding(8)), [observation(break_sites=(site(8),))], RULES, Tool("tcready", "0"), about)
     assert only(predicted).advice is None
     again = {"recompile": RuleText("recompile", "n", "s", "why", "instead", None, None)}
     report = merge(static(), [observation(recompiles=(RECOMPILE,))], RULES, Tool("tcready", "0"), again)
@@ -563,18 +520,13 @@ def test_what_runs_in_part_outside_of_graphs_is_not_called_captured_whole() -> N
 
 def test_captured_whole_is_ready_and_names_what_did_not_run() -> None:
     assert verdict() == ("ready", "captured whole; fullgraph, backend, parity and speed not run")
-    assert (
-        verdict(stages=stages(fullgraph="pass", backend="pass"))[1]
-        == "captured whole; parity and speed not run"
-    )
+    assert verdict(stages=stages(fullgraph="pass", backend="pass"))[1] == "captured whole; parity and speed not run"
 
 
 def test_a_call_without_an_operation_leaves_nothing_to_compile() -> None:
     target = merged(static(), observation(coverage=None)).targets[0]
     assert (target.verdict, target.regions) == ("unknown", ())
-    assert target.verdict_reason.startswith(
-        "the call runs no operation of torch, so there is nothing to compile"
-    )
+    assert target.verdict_reason.startswith("the call runs no operation of torch, so there is nothing to compile")
     assert verdict(coverage=None, break_sites=(site(),))[0] != "unknown", "a break says more"
 
 
@@ -587,9 +539,7 @@ def test_benign_skips_and_recompiles_for_other_inputs_do_not_stand_in_the_way() 
 @pytest.mark.parametrize(
     "trouble", [{"break_sites": (site(),)}, {"skipped_frames": (LOST,)}, {"recompiles": (RECOMPILE,)}]
 )
-def test_a_break_with_half_of_the_operations_in_free_regions_is_ready_by_region(
-    trouble: dict[str, Any],
-) -> None:
+def test_a_break_with_half_of_the_operations_in_free_regions_is_ready_by_region(trouble: dict[str, Any]) -> None:
     assert verdict(modules=LAYERS, **trouble)[0] == "ready_by_region"
     few = (LAYERS[0], dataclasses.replace(LAYERS[1], ops=4))
     found, reason = verdict(modules=few, **trouble)
@@ -664,9 +614,7 @@ def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:
         ({"speed": "fail/error:no clock"}, "unknown"),
     ],
 )
-def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
-    states: dict[str, str], expected: str
-) -> None:
+def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(states: dict[str, str], expected: str) -> None:
     report = merged(static(), observation(stages=stages(**states)))
     assert report.targets[0].verdict == expected
     assert exit_code(report) == (2 if expected == "unknown" else 1)
@@ -674,9 +622,7 @@ def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
     reason = report.targets[0].verdict_reason
     assert detail in reason or f"{stage} failed" in reason
     (line,) = failures(report)
-    assert line.endswith(
-        f"{stage} {'did not run' if states[stage].startswith('not_run') else 'failed'}: {detail}"
-    )
+    assert line.endswith(f"{stage} {'did not run' if states[stage].startswith('not_run') else 'failed'}: {detail}")
 
 
 @pytest.mark.parametrize(
@@ -755,10 +701,7 @@ def test_static_alone_every_target_is_unknown_with_its_predicted_regions() -> No
     claim = finding()
     target = StaticTarget(
         "model.py::Net",
-        (
-            StaticModule("", "Net", PATH, FORWARD, (claim.fingerprint,)),
-            StaticModule("body", "Body", PATH, 14, ()),
-        ),
+        (StaticModule("", "Net", PATH, FORWARD, (claim.fingerprint,)), StaticModule("body", "Body", PATH, 14, ())),
     )
     report = merged(static(claim, targets=(target,)))
     shown = report.targets[0]
@@ -813,9 +756,7 @@ def test_a_refuted_or_unreached_prediction_takes_no_region_away() -> None:
         ("error", "third_party", "warning", True, 1),
     ],
 )
-def test_exit_follows_levels_and_origins(
-    level: Any, origin: Any, fail_on: Any, third_party: bool, code: int
-) -> None:
+def test_exit_follows_levels_and_origins(level: Any, origin: Any, fail_on: Any, third_party: bool, code: int) -> None:
     report = merged(static(finding(level=level, origin=origin)))
     assert exit_code(report, fail_on=fail_on, third_party=third_party) == code
 
@@ -823,8 +764,5 @@ def test_exit_follows_levels_and_origins(
 def test_what_could_not_be_established_beats_findings() -> None:
     assert exit_code(merged(static(finding(), skipped=(Skipped("x.py", "syntax error"),)))) == 2
     assert (
-        exit_code(
-            merged(static(finding()), observation(stages=stages(build="fail/error:x", capture="not_run")))
-        )
-        == 2
+        exit_code(merged(static(finding()), observation(stages=stages(build="fail/error:x", capture="not_run")))) == 2
     )

@@ -90,10 +90,7 @@ def test_ci_is_given_lines_of_the_file(folder: Path, indent: int | None) -> None
     assert "if x.sum() > 0:" in lines[regions[0]["startLine"] - 1]
     assert "return y.tolist()" in lines[regions[1]["startLine"] - 1]
     annotations = api.render(report, "github").splitlines()
-    assert (
-        f"file=nb.ipynb,line={regions[0]['startLine']},endLine={regions[0]['endLine']},title"
-        in annotations[0]
-    )
+    assert f"file=nb.ipynb,line={regions[0]['startLine']},endLine={regions[0]['endLine']},title" in annotations[0]
     if indent:
         assert regions[0]["startLine"] != regions[1]["startLine"]
     quality = json.loads(api.render(report, "gitlab"))
@@ -133,9 +130,7 @@ def test_no_change_is_offered(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("arguments", [["--run"], ["--inputs", "nb.ipynb::x"]])
-def test_a_notebook_is_not_run(
-    folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_notebook_is_not_run(folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "nb.ipynb::Net", *arguments) == 2
     assert "a notebook is read, not run" in capsys.readouterr().err
 
@@ -164,9 +159,7 @@ def test_metadata_of_another_shape_say_nothing_of_the_language(tmp_path: Path, m
     book["metadata"] = metadata
     path.write_text(json.dumps(book))
     report = api.check(["odd.ipynb"], run=False, root=tmp_path)
-    assert all(
-        skip.reason.startswith(("not a notebook: ", "nothing was checked: ")) for skip in report.skipped
-    )
+    assert all(skip.reason.startswith(("not a notebook: ", "nothing was checked: ")) for skip in report.skipped)
 
 
 def test_without_nbformat_nothing_is_claimed(folder: Path) -> None:
@@ -186,9 +179,7 @@ def test_without_nbformat_nothing_is_claimed(folder: Path) -> None:
 def test_a_plain_file_loads_no_nbformat(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import torch\n")
     code = "import sys, tcready; tcready.check('a.py', run=False); print('nbformat' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
 
 
@@ -200,9 +191,7 @@ def test_lines_changed_since_a_commit(folder: Path) -> None:
     git(folder, "add", "nb.ipynb")
     git(folder, "commit", "--quiet", "-m", "x")
     path = folder / "nb.ipynb"
-    path.write_text(
-        path.read_text("utf-8").replace("return y.tolist()", "return [y.tolist()]"), encoding="utf-8"
-    )
+    path.write_text(path.read_text("utf-8").replace("return y.tolist()", "return [y.tolist()]"), encoding="utf-8")
     assert found(check("nb.ipynb", run=False, diff_base="HEAD")) == [("TCR202", 4, 4)]
 
 
@@ -260,9 +249,7 @@ def test_older_notebooks_are_read() -> None:
     assert [text.splitlines()[line - 1].strip()[:6] for line in cell.file_lines] == ['"a = 1', '"b = 2']
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "null", "1", '{"nbformat": 4}', '{"nbformat": 99}', "\ud800"]
-)
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", "1", '{"nbformat": 4}', '{"nbformat": 99}', "\ud800"])
 def test_what_is_no_notebook(text: str) -> None:
     with pytest.raises(NotebookError, match=r"not a notebook|cannot be decoded"):
         read(text.encode("utf-8", "surrogatepass"))

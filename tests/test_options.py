@@ -44,9 +44,7 @@ def test_options_whose_fields_have_one_name_take_the_same_values() -> None:
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "field"), FIELDS, ids=lambda each: getattr(each, "name", None) or each.__name__
-)
+@pytest.mark.parametrize(("value", "field"), FIELDS, ids=lambda each: getattr(each, "name", None) or each.__name__)
 def test_every_field_has_a_flag_or_a_reason_why_not(value: type, field: dataclasses.Field[Any]) -> None:
     assert ("option" in field.metadata) != ("no_option" in field.metadata)
     if "no_option" in field.metadata:
@@ -124,17 +122,13 @@ def test_the_pages_name_every_key_and_no_other() -> None:
 
 
 TABLE = TargetTable(
-    "net",
-    "net.py::Net",
-    {"device": "cuda", "inputs": "net.py::mine", "weights": (("one", 2.0),), "mode": "train"},
+    "net", "net.py::Net", {"device": "cuda", "inputs": "net.py::mine", "weights": (("one", 2.0),), "mode": "train"}
 )
 MINE = "[tool.tcready.targets.net]"
 
 
 def test_the_command_line_wins_over_the_table_and_that_over_the_project(tmp_path: Path) -> None:
-    settings = resolve(
-        {"device": "mps"}, TABLE, {"device": "cpu", "dtype": "float16", "mode": "both"}, root=tmp_path
-    )
+    settings = resolve({"device": "mps"}, TABLE, {"device": "cpu", "dtype": "float16", "mode": "both"}, root=tmp_path)
     run = settings.run
     assert (run.device, settings.sources["device"]) == ("mps", COMMAND_LINE)
     assert (run.inputs, settings.sources["inputs"]) == ("net.py::mine", MINE)
@@ -249,28 +243,8 @@ def test_what_was_said_is_said_again_on_the_command_line() -> None:
         "html": "page.html",
     }
     assert words(said, ReadOptions, RunOptions) == (
-        *(
-            "--torch-version",
-            "2.11",
-            "--exclude",
-            "x,y",
-            "--inputs",
-            "data.py::x",
-            "--fullgraph",
-            "--no-shapes",
-        ),
-        *(
-            "--launcher",
-            "srun -n1",
-            "--nproc-per-node",
-            "2",
-            "--timeout",
-            "90",
-            "--config",
-            "a=1",
-            "--config",
-            "b=2",
-        ),
+        *("--torch-version", "2.11", "--exclude", "x,y", "--inputs", "data.py::x", "--fullgraph", "--no-shapes"),
+        *("--launcher", "srun -n1", "--nproc-per-node", "2", "--timeout", "90", "--config", "a=1", "--config", "b=2"),
     )
 
 

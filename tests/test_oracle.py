@@ -138,14 +138,8 @@ def test_installed_files_have_a_package_and_a_version(tmp_path: Path) -> None:
     alone, followed = oracle.list_installed([site])
     assert (alone.name, alone.package, alone.version) == ("nets/net.py", "some-nets", "1.2")
     assert (followed.name, followed.follow) == ("nets/net.py with its imports", True)
-    reached = [
-        {head for kind, head, _ in oracle.find_items(t, t.root) if kind == "reached"}
-        for t in (alone, followed)
-    ]
-    assert reached == [
-        {"nets/net.py::Net.forward"},
-        {"nets/net.py::Net.forward", "nets/helper.py::scaled"},
-    ]
+    reached = [{head for kind, head, _ in oracle.find_items(t, t.root) if kind == "reached"} for t in (alone, followed)]
+    assert reached == [{"nets/net.py::Net.forward"}, {"nets/net.py::Net.forward", "nets/helper.py::scaled"}]
 
 
 def test_every_kind_of_input_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +147,5 @@ def test_every_kind_of_input_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = list(oracle.list_all([]))
     names = [task.name for task in tasks]
     assert len(set(names)) == len(names)
-    assert {
-        "fixtures/models/nan_guard.py",
-        "sample rule TCR101 bad0",
-        "sample data_dep: for row in tensor",
-    } <= {*names}
+    assert {"fixtures/models/nan_guard.py", "sample rule TCR101 bad0", "sample data_dep: for row in tensor"} <= {*names}
     assert sum(name.startswith("fixtures/tricky/") for name in names) >= 400

@@ -12,10 +12,7 @@ WHOLE = Placement(
     "whole", "model.compile()", 1.0, 1, 0, True, "", time_share=1.0, compile_seconds=10.0, backend="inductor"
 )
 BLOCKS = replace(
-    WHOLE,
-    name="repeated_blocks",
-    code="for module in model.blocks:\n    module.compile()",
-    compile_seconds=1.0,
+    WHOLE, name="repeated_blocks", code="for module in model.blocks:\n    module.compile()", compile_seconds=1.0
 )
 NESTED = replace(WHOLE, name="nested", code="block = type(model.a)\nmodel.compile()", compile_seconds=5.0)
 REGIONS = replace(WHOLE, name="regions", code="model.a.compile()", compile_seconds=1.0)
@@ -64,10 +61,7 @@ def test_what_is_faster_in_each_round_is_recommended_with_both_times() -> None:
 
 @pytest.mark.parametrize(
     "rounds",
-    [
-        {WHOLE: slower(1.04), BLOCKS: STEADY},
-        {WHOLE: (*slower(1.5)[:3], STEADY[3]), BLOCKS: STEADY},
-    ],
+    [{WHOLE: slower(1.04), BLOCKS: STEADY}, {WHOLE: (*slower(1.5)[:3], STEADY[3]), BLOCKS: STEADY}],
     ids=["too little", "not in each round"],
 )
 def test_what_may_be_noise_leaves_the_simplest(rounds: dict[Placement, tuple[float, ...]]) -> None:

@@ -53,13 +53,7 @@ class Scratch:
             "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
         }
         return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
 
 
@@ -131,9 +125,7 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
 
     (python,) = scratch.home.glob("repo*/py_env-*/bin/python")
     probe = "import importlib.util as u; print(u.find_spec('tcready') is not None, u.find_spec('torch'))"
-    found = subprocess.run(
-        [str(python), "-c", probe], cwd=scratch.home, capture_output=True, text=True, check=True
-    )
+    found = subprocess.run([str(python), "-c", probe], cwd=scratch.home, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "None"]
 
 

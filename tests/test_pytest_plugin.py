@@ -402,9 +402,7 @@ def test_it_costs_nothing_unused_and_fails_without_torch(tmp_path: Path) -> None
     (tmp_path / "test_unused.py").write_text(UNUSED)
     found, printed = run(tmp_path)
     assert found["test_loads_nothing"] is None, printed
-    assert matches(
-        found["test_without_torch"], "compile_ready: torch is not installed in *: nothing was compiled"
-    )
+    assert matches(found["test_without_torch"], "compile_ready: torch is not installed in *: nothing was compiled")
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,7 @@ print(json.dumps({"code": code, "loaded": sorted({"torch", "transformers", "nump
 def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
     out = tmp_path / "bert.json"
     done = subprocess.run(
-        [sys.executable, "-c", NO_RUN, str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+        [sys.executable, "-c", NO_RUN, str(out)], cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     )
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["loaded"] == []
@@ -56,9 +51,7 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
     ("name", "parts"),
     [
         ("tiny_bert", {"embeddings", "encoder", "encoder.layer.0.attention"}),
-        pytest.param(
-            "tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}, marks=pytest.mark.release
-        ),
+        pytest.param("tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}, marks=pytest.mark.release),
     ],
 )
 def test_a_tiny_model_gives_verdict_and_coverage(name: str, parts: set[str], tmp_path: Path) -> None:

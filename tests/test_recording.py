@@ -30,10 +30,7 @@ def model(package: str, *sites: tuple[str, str]) -> dict[str, Any]:
 
 
 def test_a_kind_that_never_comes_first_is_a_cascade() -> None:
-    records = [
-        model("a", ("a.py", "first"), ("a.py", "later")),
-        model("b", ("b.py", "other"), ("b.py", "first")),
-    ]
+    records = [model("a", ("a.py", "first"), ("a.py", "later")), model("b", ("b.py", "other"), ("b.py", "first"))]
     marked = record.marked(records, record.roots(records, []))
     assert [[s["cascade"] for s in r["break_sites"]] for r in marked] == [[False, True], [False, False]]
 
@@ -71,9 +68,7 @@ def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_pa
         record.write(tmp_path / name, made)
     output = tmp_path / "out"
     record.whole(
-        argparse.Namespace(
-            records=tmp_path / "new", output=output, also=[tmp_path / "known"], drop=["shim.py"]
-        )
+        argparse.Namespace(records=tmp_path / "new", output=output, also=[tmp_path / "known"], drop=["shim.py"])
     )
     written = record.read(output)
     assert [r["id"] for r in written] == ["a", "b"]
@@ -122,9 +117,7 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
         ("twenty-fifth", "unseen25.toml"),
     ],
 )
-def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(
-    name: str, table: str
-) -> None:
+def test_later_halves_have_every_model_of_their_table_and_no_package_of_another_file(name: str, table: str) -> None:
     halves = [committed(f"unseen-{name}-look.jsonl"), committed(f"unseen-{name}-kept.jsonl")]
     packages = [{r["package"] for r in half} for half in halves]
     assert not packages[0] & packages[1]
@@ -143,9 +136,7 @@ def test_the_eighth_file_has_every_model_of_its_table_and_no_package_of_another_
     packages = Counter(r["package"] for r in eighth)
     assert max(packages.values()) <= 5
     others = [path for path in RECORDS.glob("*.jsonl") if "eighth" not in path.name]
-    assert not packages.keys() & {
-        r["package"] for path in others for r in committed(path.name) if "package" in r
-    }
+    assert not packages.keys() & {r["package"] for path in others for r in committed(path.name) if "package" in r}
 
 
 def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() -> None:

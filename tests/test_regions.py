@@ -105,9 +105,7 @@ def test_equal_members_of_a_list_are_one_region_with_a_loop() -> None:
 
 
 def test_a_break_in_a_helper_of_no_module_is_the_roots() -> None:
-    assert named(predict_regions(transformer(), (), (), sites=(site(("m.py", 95, "helper")),))) == [
-        ("encoder", 1)
-    ]
+    assert named(predict_regions(transformer(), (), (), sites=(site(("m.py", 95, "helper")),))) == [("encoder", 1)]
 
 
 def test_one_class_in_two_places_breaks_only_where_the_stack_went() -> None:
@@ -147,11 +145,7 @@ def test_members_unlike_the_others_are_regions_of_their_own() -> None:
 
 
 def test_a_list_is_never_a_region_since_it_has_no_forward() -> None:
-    modules = (
-        share("", "Net", 9, 10),
-        share("heads", "ModuleDict", None),
-        share("heads.a-b", "Head", 9, 20),
-    )
+    modules = (share("", "Net", 9, 10), share("heads", "ModuleDict", None), share("heads.a-b", "Head", 9, 20))
     found = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
     assert [(r.name, r.code) for r in found] == [("heads.a-b", 'model.heads["a-b"].compile()')]
     assert named(predict_regions((share("", "ModuleList", 9), *modules[1:]), (), ())) == [("heads.a-b", 1)]
@@ -189,12 +183,7 @@ def test_shares_are_measured_over_all_instances() -> None:
         ModuleShare("layers.1", "Layer", 30, 0, seconds=0.5, path="m.py", line=20),
     )
     (found,) = predict_regions(modules, (), (), sites=(ROOT_BREAK,))
-    assert (found.name, found.ops_share, found.time_share, found.ops_captured_share) == (
-        "layers.*",
-        0.6,
-        0.5,
-        0.5,
-    )
+    assert (found.name, found.ops_share, found.time_share, found.ops_captured_share) == ("layers.*", 0.6, 0.5, 0.5)
     assert "30 of their 60 operations" in found.reason
 
 
@@ -218,9 +207,7 @@ def test_static_breaks_reach_real_modules_by_name_pattern_or_by_code() -> None:
     assert named(predict_regions(transformer(), by_name, {"f1"})) == [("encoder.layer.*.mlp", 3)]
     assert named(predict_regions(transformer(), by_name, {"other"})) == [("", 1)]
     by_code = {("m.py", 70): ("f1",)}
-    assert named(predict_regions(transformer(), (), {"f1"}, breaks_by_code=by_code)) == [
-        ("encoder.layer.*.mlp", 3)
-    ]
+    assert named(predict_regions(transformer(), (), {"f1"}, breaks_by_code=by_code)) == [("encoder.layer.*.mlp", 3)]
     another_class = (static("encoder.layer.*.attn", "FlashAttention", "f1", line=None),)
     assert named(predict_regions(transformer(), another_class, {"f1"})) == [("", 1)]
     deeper = (static("encoder.*", "Layer", "f1"),)
@@ -296,11 +283,7 @@ class Fake:
 
     def values(self) -> Iterator[Fake]:
         depth = self.at.count(".") + 1 if self.at else 0
-        below = [
-            n
-            for n in self.tree
-            if n and n.count(".") == depth and n.startswith(f"{self.at}." if self.at else "")
-        ]
+        below = [n for n in self.tree if n and n.count(".") == depth and n.startswith(f"{self.at}." if self.at else "")]
         return iter([Fake(self.tree, name, self.compiled) for name in below])
 
     __iter__ = values
@@ -479,14 +462,8 @@ def test_accessors_are_python_for_any_name() -> None:
             "model = torch.compile(model, recompile_limit=64)  # model: the function `plain`",
         ),
         ("for module in model.layers:", "for module in model.layers:"),
-        (
-            "model.f = torch.compiler.disable(model.f)",
-            "model.f = torch.compiler.disable(model.f)",
-        ),
-        (
-            "torch._dynamo.config.capture_scalar_outputs = True",
-            "torch._dynamo.config.capture_scalar_outputs = True",
-        ),
+        ("model.f = torch.compiler.disable(model.f)", "model.f = torch.compiler.disable(model.f)"),
+        ("torch._dynamo.config.capture_scalar_outputs = True", "torch._dynamo.config.capture_scalar_outputs = True"),
     ],
 )
 def test_an_option_goes_into_each_call_that_compiles(line: str, expected: str) -> None:

@@ -69,16 +69,7 @@ RUN = Observation(
 
 
 PLACED = Placement(
-    "whole",
-    "model.compile()",
-    0.8,
-    2,
-    0,
-    True,
-    "",
-    time_share=0.9,
-    compile_seconds=0.5,
-    backend="eager",
+    "whole", "model.compile()", 0.8, 2, 0, True, "", time_share=0.9, compile_seconds=0.5, backend="eager"
 )
 PLAN = Plan(
     "whole",
@@ -126,9 +117,7 @@ def run(*arguments: str) -> int:
 # Read back, rendered again
 
 
-def test_a_plan_survives_reading_back_merging_and_comparing(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_survives_reading_back_merging_and_comparing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep("planned.json", dataclasses.replace(RUN, plan=PLAN))
     report = check(["net.py"], observations=["planned.json"])
     keep("report.json", report)
@@ -138,27 +127,19 @@ def test_a_plan_survives_reading_back_merging_and_comparing(
         ("", "refuted", ""),
         ("Net.forward:13-15", "predicted", ""),
     ]
-    for one in (
-        load("report.json"),
-        combine(["report.json", "other.json"]),
-        combine(["net.json", "planned.json"]),
-    ):
+    for one in (load("report.json"), combine(["report.json", "other.json"]), combine(["net.json", "planned.json"])):
         target = next(target for target in one.targets if target.target == "net.py::Net")
         assert target.observation.plan == PLAN
         assert target.regions == report.targets[0].regions
     assert run("report.json", "-q", "-v") == 0
     assert "recommended: the whole model: 80.0%" in capsys.readouterr().out
     assert run("report.json", "-q") == 0
-    assert "FIRST   compile the whole model, as planned; in graphs: 80 % of the operations" in (
-        capsys.readouterr().out
-    )
+    assert "FIRST   compile the whole model, as planned; in graphs: 80 % of the operations" in (capsys.readouterr().out)
     assert run("--compare", "net.json", "report.json", "-q") in (0, 1)
     assert run("--compare", "report.json", "report.json", "-q") == 0
 
 
-def test_a_bench_survives_reading_back_merging_and_comparing(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bench_survives_reading_back_merging_and_comparing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep("benched.json", dataclasses.replace(RUN, bench=BENCH))
     report = check(["net.py"], observations=["benched.json"])
     keep("report.json", report)
@@ -182,9 +163,7 @@ def test_a_bench_survives_reading_back_merging_and_comparing(
 
 
 @pytest.mark.parametrize("form", sorted(api.FORMATS))
-def test_a_report_is_rendered_again_in_every_format(
-    project: Path, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_rendered_again_in_every_format(project: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     report = check(["net.py"], observations=["gpu.json"])
     keep("report.json", report)
@@ -220,10 +199,7 @@ def test_a_page_is_a_report_too(project: Path) -> None:
         ('<script id="tcready-report">{"cut', "whole"),
         (json.dumps({"schema_version": SCHEMA_VERSION + 1, "findings": [], "targets": []}), "newer tcready"),
         (json.dumps({"schema_version": SCHEMA_VERSION + 1, "later": []}), "newer tcready"),
-        (
-            json.dumps({"findings": [{}], "targets": [], "tool": {"name": "t", "version": "0"}}),
-            "Report.findings",
-        ),
+        (json.dumps({"findings": [{}], "targets": [], "tool": {"name": "t", "version": "0"}}), "Report.findings"),
         (json.dumps(as_json(RUN) | {"stages": 3}), "Observation.stages"),
         (b"\xff\x00", "neither a report"),
         (None, "No such file"),
@@ -265,11 +241,7 @@ def test_a_report_and_a_run_made_elsewhere_give_what_a_check_of_both_gives(proje
     assert combine(["gpu.json", "net.json"]) == checked
     keep("checked.json", checked)
     assert combine(["checked.json"]) == checked
-    for files in (
-        ["checked.json", "gpu.json"],
-        ["checked.json", "net.json"],
-        ["checked.json", "checked.json"],
-    ):
+    for files in (["checked.json", "gpu.json"], ["checked.json", "net.json"], ["checked.json", "checked.json"]):
         again = combine(files)
         assert (again.findings, again.targets) == (checked.findings, checked.targets)
 
@@ -306,9 +278,7 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("options", [{}, {"ignore": ["TCR1"]}])
-def test_what_a_report_hides_is_nothing_new_to_a_run_that_comes_later(
-    project: Path, options: dict[str, Any]
-) -> None:
+def test_what_a_report_hides_is_nothing_new_to_a_run_that_comes_later(project: Path, options: dict[str, Any]) -> None:
     Path("net.py").write_text(HIDDEN)
     shown = dataclasses.replace(
         RUN, break_sites=(dataclasses.replace(RUN.break_sites[0], line=6),), digests=(), modules=()
@@ -335,19 +305,14 @@ def test_what_a_run_changed_is_changed_anew_beside_another(project: Path) -> Non
         RUN, stages=(*RUN.stages[:4], Stage("capture", "not_run", "")), break_sites=(), executed=(), traced=()
     )
     keep("gpu.json", stopped)
-    both, at_once = (
-        combine(["refuted.json", "gpu.json"]),
-        check(["net.py"], observations=["cpu.json", "gpu.json"]),
-    )
+    both, at_once = (combine(["refuted.json", "gpu.json"]), check(["net.py"], observations=["cpu.json", "gpu.json"]))
     assert both.findings == at_once.findings
     assert both.targets == at_once.targets
 
 
 def test_reports_of_different_targets_are_one(project: Path) -> None:
     keep("other.json", check(["other.py"], run=False))
-    assert (
-        run("net.json", "other.json", "--output-format", "json", "-o", "all.json", "--fail-on", "error") == 1
-    )
+    assert run("net.json", "other.json", "--output-format", "json", "-o", "all.json", "--fail-on", "error") == 1
     report = load("all.json")
     assert isinstance(report, Report)
     whole = check(["."], run=False)
@@ -363,9 +328,7 @@ def test_a_text_that_is_not_what_was_run_is_told(project: Path, capsys: pytest.C
     assert combine(["net.json", "gpu.json"]).warnings == ("net.py::Net: slow machine",)
     keep("moved.json", check(["net.py"], run=False))
     assert "net.py is not what was run in gpu.json" in " ".join(combine(["moved.json", "gpu.json"]).warnings)
-    assert "net.py is not the same in net.json and moved.json" in " ".join(
-        combine(["net.json", "moved.json"]).warnings
-    )
+    assert "net.py is not the same in net.json and moved.json" in " ".join(combine(["net.json", "moved.json"]).warnings)
     texts = {source.path: source.text for source in combine(["net.json", "moved.json"]).sources}
     assert texts["net.py"] == "", "its lines would stand beside the findings of both"
     assert run("gpu.json") == 0
@@ -396,9 +359,7 @@ def kinds(compared: Comparison) -> dict[str, list[int]]:
 
 def test_what_changed_between_two_reports(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("net.py").write_text(
-        NET.replace("x.sum() > 0", "x.sum() > 1").replace(
-            "        x = self.a(x)\n", "        x = self.a(x)\n\n\n"
-        )
+        NET.replace("x.sum() > 0", "x.sum() > 1").replace("        x = self.a(x)\n", "        x = self.a(x)\n\n\n")
     )
     keep("after.json", check(["net.py"], run=False))
     before, after = load("net.json"), load("after.json")
@@ -464,11 +425,7 @@ def test_a_new_break_is_put_down_to_what_differs(project: Path) -> None:
     compared = compare(before, after)
     assert kinds(compared) == {"unchanged": [11, 13, 15], "new": [16]}
     (new,) = [change for change in compared.findings if change.kind == "new"]
-    facts = (
-        "net.py did not change",
-        "packages.transformers: 4.0 before, 5.0 now",
-        "torch: 2.11.0 before, 2.13.0 now",
-    )
+    facts = ("net.py did not change", "packages.transformers: 4.0 before, 5.0 now", "torch: 2.11.0 before, 2.13.0 now")
     assert new.because == facts
     (target,) = compared.targets
     assert (target.ran, target.before, target.after) == (True, "not_ready", "not_ready")
@@ -552,13 +509,7 @@ TRAINED = NET.replace("if x.sum() > 0", "if self.training and x.sum() > 0")
         (TRAINED, {"mode": "train"}, TRAINED, {"mode": "infer"}, "--mode train before and infer now"),
         (TRAINED, {"mode": "both"}, TRAINED, {"mode": "infer"}, "--mode both before and infer now"),
         (TRAINED, {"mode": "train"}, NET.replace("x.sum() > 0", "y"), {"mode": "both"}, None),
-        (
-            NET,
-            {"torch_version": "2.11"},
-            TRAINED,
-            {"torch_version": "2.13"},
-            "torch 2.11 before and 2.13 now",
-        ),
+        (NET, {"torch_version": "2.11"}, TRAINED, {"torch_version": "2.13"}, "torch 2.11 before and 2.13 now"),
         (NET, {"low": True}, TRAINED, {}, "--low before"),
         (NET, {}, TRAINED, {"low": True}, None),
         (NET, {}, TRAINED, {"plain_call": True}, "--plain-call now"),
@@ -592,9 +543,7 @@ def test_what_a_run_in_one_mode_showed_is_not_fixed_by_a_run_in_the_other(projec
 
 def test_what_is_new_says_that_it_was_hidden_or_read_otherwise(project: Path) -> None:
     before = check(["net.py"], run=False, ignore=["TCR101"])
-    (new,) = [
-        c for c in compare(before, check(["net.py"], run=False, mode="both")).findings if c.kind == "new"
-    ]
+    (new,) = [c for c in compare(before, check(["net.py"], run=False, mode="both")).findings if c.kind == "new"]
     assert new.because == (
         "the earlier report hides it: a noqa comment, or the choice of rules",
         "net.py did not change",
@@ -609,10 +558,7 @@ def test_files_that_one_report_alone_read_do_not_differ(project: Path) -> None:
 
 def test_a_target_that_no_longer_compiles_fails_and_one_that_no_longer_runs_could_not(project: Path) -> None:
     keep("before.json", with_run())
-    stages = (
-        *RUN.stages[:4],
-        Stage("capture", "fail", "InternalTorchDynamoError: oh", reason="compile_error"),
-    )
+    stages = (*RUN.stages[:4], Stage("capture", "fail", "InternalTorchDynamoError: oh", reason="compile_error"))
     keep("after.json", with_run(stages=stages, break_sites=()))
     assert run("--compare", "before.json", "after.json", "-o", "out") == 1
     assert "capture fails now" in Path("out").read_text()

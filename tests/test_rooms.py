@@ -36,9 +36,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "portable.events": frozenset({"schema"}),
     "traces": frozenset({"portable.events", "schema"}),
     "integrations.vllm": frozenset({"portable.target", "schema", "static"}),
-    "merge": frozenset(
-        {"portable.compile_code", "portable.target", "schema", "source.edits", "source.fingerprint"}
-    ),
+    "merge": frozenset({"portable.compile_code", "portable.target", "schema", "source.edits", "source.fingerprint"}),
     "portable.quantities": frozenset(),
     "worker": frozenset(
         {
@@ -396,10 +394,7 @@ def test_each_room_has_its_libraries_and_only_the_worker_torch() -> None:
 
 def test_modules_import_each_other_in_no_circle() -> None:
     """A package's `__init__` may gather its modules, which never go through it in turn."""
-    edges = {
-        module: {name for name, _ in imports(module) if name in SOURCES and name != module}
-        for module in SOURCES
-    }
+    edges = {module: {name for name, _ in imports(module) if name in SOURCES and name != module} for module in SOURCES}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -414,8 +409,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
 
 
 OF_RUNS = tuple(
-    f"tcready.schema.{name}"
-    for name in ("bench", "comparison", "parallel", "proof", "run", "serving", "sweep")
+    f"tcready.schema.{name}" for name in ("bench", "comparison", "parallel", "proof", "run", "serving", "sweep")
 )
 """What describes runs and what is made of them: making these classes takes longer than a check of an unchanged file."""
 HEAVY = (
@@ -463,19 +457,13 @@ def command(*arguments: str) -> str:
         ("from tcready import check, observe", {"tcready.api"}),
         (
             "from tcready import Comparison, Finding, compare, exit_code, load, render",
-            {
-                "tcready.api",
-                *(f"tcready.schema.{name}" for name in ("bench", "comparison", "run", "parallel")),
-            },
+            {"tcready.api", *(f"tcready.schema.{name}" for name in ("bench", "comparison", "run", "parallel"))},
         ),
         (command("--version"), {"tcready.api", "click"}),
         (command("check", "--help"), {"tcready.api", "click"}),
         (command("rules"), {"tcready.api", "click"}),
         (command("check", "plain.py", "--no-run", "--output-format", "json"), {"tcready.api", "click"}),
-        (
-            command("check", "clean.py", "--no-run", "--output-format", "json"),
-            {"tcready.api", "click"},
-        ),
+        (command("check", "clean.py", "--no-run", "--output-format", "json"), {"tcready.api", "click"}),
         (
             command("check", "plain.py", "--no-run", "--output-format", "json", "--write-baseline", "b.json"),
             {"tcready.api", "click"},

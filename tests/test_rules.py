@@ -29,13 +29,7 @@ FAMILIES = {
     "5": {"recompile"},
     "6": {"sync", "cudagraph_skip", "slow"},
 }
-FOLDERS = {
-    "1": "control_flow",
-    "2": "values",
-    "3": "side_effects",
-    "4": "extensions",
-    "5": "recompilation",
-}
+FOLDERS = {"1": "control_flow", "2": "values", "3": "side_effects", "4": "extensions", "5": "recompilation"}
 """The folder of a rule, by the digit of its family."""
 
 
@@ -170,9 +164,7 @@ def show_recompile(rule: Rule, level: Level, sample: Sample, seen: Run) -> None:
         assert any("___stack" in reason for reason in told), told
         return
     lines = source_of(sample).splitlines()
-    named = {
-        word for line in bad_lines(sample) for word in re.findall(r"[a-zA-Z]\w*", lines[(line or 0) - 1])
-    }
+    named = {word for line in bad_lines(sample) for word in re.findall(r"[a-zA-Z]\w*", lines[(line or 0) - 1])}
     guards = {word for reason in told for word in re.findall(r"[a-zA-Z]\w*", reason.split("#")[0])}
     assert (named & guards) - {"self", "len", "not"}, told
 

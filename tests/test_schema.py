@@ -111,9 +111,7 @@ def test_an_older_run_gets_where_its_inputs_came_from(convention: str | None, so
 
 
 def test_a_report_of_version_1_without_the_later_keys_is_read() -> None:
-    whole = as_json(
-        Report(Tool("tcready", "0"), (), (TargetReport(observation(), "ready", ()),), (), (), (), (), {})
-    )
+    whole = as_json(Report(Tool("tcready", "0"), (), (TargetReport(observation(), "ready", ()),), (), (), (), (), {}))
     for key in ("silenced", "unused", "static_warnings", "predicted", "readings", "hidden", "narrowed"):
         del whole[key]
     (target,) = whole["targets"]
@@ -164,10 +162,7 @@ def test_a_break_met_in_two_loops_had_both_functions_skipped() -> None:
 
 def test_two_breaks_in_one_frame_skip_it_once() -> None:
     found = troubles(break_sites=(site(15), site(13), site(13, case="b")), skipped_frames=(FORWARD,))
-    assert [(item.first.line, item.hits, len(item.skipped)) for item in found.breaks] == [
-        (13, 2, 1),
-        (15, 1, 1),
-    ]
+    assert [(item.first.line, item.hits, len(item.skipped)) for item in found.breaks] == [(13, 2, 1), (15, 1, 1)]
     assert found.words() == ["2 break sites (skipping 1 frame)"]
 
 

@@ -46,9 +46,7 @@ def judged(report: Report, comment: str) -> ServedFinding:
 
 @pytest.fixture(scope="module", name="report")
 def of_the_net() -> Report:
-    return checked(
-        "vllm/models/net.py", "vllm/layers/attention.py::attend", "vllm/layers/norm.py::Norm.forward_cuda"
-    )
+    return checked("vllm/models/net.py", "vllm/layers/attention.py::attend", "vllm/layers/norm.py::Norm.forward_cuda")
 
 
 def test_what_is_decorated_split_and_registered(report: Report) -> None:
@@ -96,9 +94,7 @@ def test_a_call_of_an_operator_that_is_registered_there(tmp_path: Path) -> None:
     assert {line: (each.state, each.reason, each.by) for line, each in found.items()} == {
         9: ("handled", "calls_splitting", "vllm::attend"),
         10: ("hit", "whole_graph", "Mine"),
-    }, (
-        "the user's own classes are decorated as the engine's are; what has no fake implementation stays a break"
-    )
+    }, "the user's own classes are decorated as the engine's are; what has no fake implementation stays a break"
 
 
 def test_the_report_in_every_form(report: Report) -> None:
@@ -107,12 +103,8 @@ def test_the_report_in_every_form(report: Report) -> None:
         jsonschema.validate(shown, schema)
     assert from_json(Report, shown).serving == report.serving
     text = api.render(report, "text", width=240)
-    assert (
-        "vllm 9.8.7: 2 decorated classes, with fullgraph=True, guards dropped; 2 splitting operators" in text
-    )
-    assert "of 9 findings: 4 handled, 3 hit, 2 not compiled" in api.render(
-        report, "text", width=240, verbose=True
-    )
+    assert "vllm 9.8.7: 2 decorated classes, with fullgraph=True, guards dropped; 2 splitting operators" in text
+    assert "of 9 findings: 4 handled, 3 hit, 2 not compiled" in api.render(report, "text", width=240, verbose=True)
     assert "Inner is compiled with fullgraph=True: the break is an error when the engine starts" in text
     page = api.render(report, "html")
     assert 'id="serving"' in page
@@ -232,20 +224,13 @@ def test_decorators_in_other_spellings_and_those_of_classes_above(spelled: Path)
     found = {each.name: each for each in read_engine(spelled / "vllm", {}, spelled).classes}
     for name in ("Renamed", "Dotted", "Stored", "Later", "Again", "Last"):
         each = found[name]
-        assert (each.ignored, each.inherits, each.unread, each.dynamic) == (False, "", "", (("x", "0"),)), (
-            name
-        )
+        assert (each.ignored, each.inherits, each.unread, each.dynamic) == (False, "", "", (("x", "0"),)), name
     assert found["Partial"].dynamic == found["Child"].dynamic == (("x", "1"),)
     assert (found["Child"].inherits, found["Child"].ignored) == ("Partial", False)
     assert found["Left"].ignored
     assert found["LeftToo"].ignored, "what takes it back is inherited too"
     assert (found["Computed"].dynamic, found["Computed"].dynamic_unread) == ((), "dims()")
-    assert [name for name, each in found.items() if each.unread] == [
-        "Lambda",
-        "OfLambda",
-        "Helped",
-        "Sometimes",
-    ]
+    assert [name for name, each in found.items() if each.unread] == ["Lambda", "OfLambda", "Helped", "Sometimes"]
     assert "Plain" not in found
     assert "Outer" not in found
 
@@ -294,6 +279,4 @@ def test_a_class_of_ones_own_inherits_it_from_the_engine(spelled: Path) -> None:
     found = judged(report, "of an imported class")
     assert (found.state, found.by) == ("hit", "Mine")
     (mine,) = [each for each in serving_of(report).classes if each.name == "Mine"]
-    assert (mine.inherits, mine.dynamic) == ("Partial", ()), (
-        "its argument has another name, and is not marked"
-    )
+    assert (mine.inherits, mine.dynamic) == ("Partial", ()), "its argument has another name, and is not marked"

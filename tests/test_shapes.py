@@ -136,30 +136,20 @@ SAMPLES = {
     ),
     "test_of_while": Sample("while x.sum() < 50:\n    x = x.abs() + 1", "Model.forward"),
     "test_of_while_in_parts": Sample(
-        "n = 0\nwhile (x < 50).any() and n < 3:\n    n += 1\n    x = x + 1",
-        lost="Model.forward",
-        because="while",
+        "n = 0\nwhile (x < 50).any() and n < 3:\n    n += 1\n    x = x + 1", lost="Model.forward", because="while"
     ),
     "try": Sample(
-        "try:\n    x = x + 1\n    print(1)\nexcept ValueError:\n    x = x - 1",
-        lost="Model.forward",
-        because="try",
+        "try:\n    x = x + 1\n    print(1)\nexcept ValueError:\n    x = x - 1", lost="Model.forward", because="try"
     ),
     "finally": Sample("try:\n    x = x + 1\nfinally:\n    print(1)", "Model.forward"),
     "with_own": Sample("with Own():\n    x = x + 1\n    print(1)", lost="Model.forward", because="with"),
     "with_suppress": Sample(
-        "with contextlib.suppress(ValueError):\n    x = x + 1\n    print(1)",
-        lost="Model.forward",
-        because="with",
+        "with contextlib.suppress(ValueError):\n    x = x + 1\n    print(1)", lost="Model.forward", because="with"
     ),
     "with_no_grad": Sample("with torch.no_grad():\n    x = x + 1\n    print(1)", "Model.forward"),
     "with_autocast": Sample("with torch.autocast('cpu'):\n    x = x + 1\n    print(1)", "Model.forward"),
-    "with_inference_mode": Sample(
-        "with torch.inference_mode():\n    x = x + 1\n    print(1)", "Model.forward"
-    ),
-    "with_nullcontext": Sample(
-        "with contextlib.nullcontext():\n    x = x + 1\n    print(1)", "Model.forward"
-    ),
+    "with_inference_mode": Sample("with torch.inference_mode():\n    x = x + 1\n    print(1)", "Model.forward"),
+    "with_nullcontext": Sample("with contextlib.nullcontext():\n    x = x + 1\n    print(1)", "Model.forward"),
     "with_sdpa_kernel": Sample(
         "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):\n    x = x + 1\n    print(1)",
         "Model.forward",
@@ -204,9 +194,7 @@ SAMPLES = {
     ),
     "generator": Sample("for y in numbers(x):\n    x = x + y", lost="Model.forward", because="generator"),
     "no_tensor_goes_in": Sample("say('hello')", "Model.forward"),
-    "checkpoint": Sample(
-        "x = torch.utils.checkpoint.checkpoint(middle, x, use_reentrant=False)", "Model.forward"
-    ),
+    "checkpoint": Sample("x = torch.utils.checkpoint.checkpoint(middle, x, use_reentrant=False)", "Model.forward"),
     "frame_skip": Sample(
         "with torch.device('cpu'):\n    x = x + torch.ones(8)", lost="Model.forward", because="construct"
     ),

@@ -277,9 +277,7 @@ def reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sampl
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_only_what_the_source_establishes_is_a_region(
-    name: str, reported: Callable[[Sample], TargetReport]
-) -> None:
+def test_only_what_the_source_establishes_is_a_region(name: str, reported: Callable[[Sample], TargetReport]) -> None:
     found = reported(SAMPLES[name]).regions
     assert sorted((region.name, region.instances) for region in found) == sorted(SAMPLES[name].regions)
     assert {region.state for region in found} <= {"predicted"}

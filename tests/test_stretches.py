@@ -92,8 +92,7 @@ def test_lines_before_between_and_after_breaks_are_told() -> None:
     assert [each.reason for each in found] == [
         "lines 7 to 9 of Net.forward stand before the first break; from line 10 it stays eager "
         "(Data-dependent branching)",
-        "lines 12 to 14 of Net.forward stand between breaks; from line 15 it stays eager "
-        "(Data-dependent branching)",
+        "lines 12 to 14 of Net.forward stand between breaks; from line 15 it stays eager (Data-dependent branching)",
     ]
     [*_, last] = found_in(forward(BODY), seen(site(10)))
     [first] = [each for each in found_in(forward(BODY), seen(site(10))) if each.line == 12]
@@ -104,9 +103,7 @@ def test_lines_before_between_and_after_breaks_are_told() -> None:
 
 
 def test_the_longest_five_come_first() -> None:
-    body = "\n".join(
-        line for size in range(2, 9) for line in [*(f"x = x + {n}" for n in range(size)), "print(x)"]
-    )
+    body = "\n".join(line for size in range(2, 9) for line in [*(f"x = x + {n}" for n in range(size)), "print(x)"])
     text = forward(body)
     breaks = [number for number, line in enumerate(text.splitlines(), 1) if "print" in line]
     found = found_in(text, seen(*map(site, breaks)))
@@ -128,16 +125,10 @@ def test_a_break_below_a_forward_parts_the_forward_too() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(
-            {"intents": (Intent(PATH, FORWARD, "Net.forward", "disabled", "disable"),)}, id="intent"
-        ),
+        pytest.param({"intents": (Intent(PATH, FORWARD, "Net.forward", "disabled", "disable"),)}, id="intent"),
         pytest.param({"executed": (LineSet(PATH, ((20, 30),)),)}, id="not-executed"),
         pytest.param(
-            {
-                "plan": Plan(
-                    "regions", "c", 1.0, "r", (), regions=(RegionTrial("", ("",), "proved", "r", "c"),)
-                )
-            },
+            {"plan": Plan("regions", "c", 1.0, "r", (), regions=(RegionTrial("", ("",), "proved", "r", "c"),))},
             id="proved",
         ),
         pytest.param({"break_sites": (site(10, origin="third_party"),)}, id="not-own"),
@@ -214,9 +205,7 @@ def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path)
     [
         pytest.param("a = x + 1\nb = a + 1\nprint()", 8, "self._forward_lines_6_7(x)", id="nothing-out"),
         pytest.param("x += 1\nx += 2\nprint(x)", 8, "x = self._forward_lines_6_7(x)", id="augmented"),
-        pytest.param(
-            "a = x + 1\nif self.on:\n    a = a * 2\nprint(a)", 9, "a = self._forward_lines_6_8(x)", id="if"
-        ),
+        pytest.param("a = x + 1\nif self.on:\n    a = a * 2\nprint(a)", 9, "a = self._forward_lines_6_8(x)", id="if"),
         pytest.param(
             "a = [x for x in x.unbind()]\nb = a[0] + 1\nprint(b)",
             8,
@@ -230,10 +219,7 @@ def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path)
             id="read-by-a-function-after",
         ),
         pytest.param(
-            "x = x + 1\nfor i in range(3):\n    x = x * i\nprint(x)",
-            9,
-            "x = self._forward_lines_6_8(x)",
-            id="loop",
+            "x = x + 1\nfor i in range(3):\n    x = x * i\nprint(x)", 9, "x = self._forward_lines_6_8(x)", id="loop"
         ),
     ],
 )
@@ -290,11 +276,7 @@ def test_not_taken_out_of_such_a_file(old: str, new: str) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [
-        "detector_head",
-        *(pytest.param(name, marks=pytest.mark.release) for name in ("moe_router", "vq_logging")),
-    ],
+    "name", ["detector_head", *(pytest.param(name, marks=pytest.mark.release) for name in ("moe_router", "vq_logging"))]
 )
 def test_what_is_taken_out_compiles_whole_and_gives_what_eager_gives(
     name: str, monkeypatch: pytest.MonkeyPatch

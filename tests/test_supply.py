@@ -157,11 +157,7 @@ def test_all_is_said_where_there_is_no_network(
 
 
 def _works(
-    command: tuple[str, ...],
-    says: str,
-    environment: dict[str, str],
-    folder: Path,
-    alone: tuple[str, ...] = (),
+    command: tuple[str, ...], says: str, environment: dict[str, str], folder: Path, alone: tuple[str, ...] = ()
 ) -> None:
     """Whether a command does on a model what it does everywhere, and no process reached for the network."""
     model = (MODELS / "super_chain.py").read_text(encoding="utf-8")

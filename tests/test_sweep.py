@@ -56,9 +56,7 @@ def get_inputs():
 """
 HELPER = "def double(x):\n    return x * 2\n"
 BREAKS = READY.replace("return double(self.linear(x))", "print(x.sum().item())\n        return double(x)")
-KILLS = READY.replace(
-    "return double(self.linear(x))", "import os, time; os.kill(os.getppid(), 9); time.sleep(60)"
-)
+KILLS = READY.replace("return double(self.linear(x))", "import os, time; os.kill(os.getppid(), 9); time.sleep(60)")
 """It takes along what all runs are copies of, and the others that are under way."""
 UNKNOWN = """\
 from torch import nn
@@ -72,9 +70,7 @@ class Wants(nn.Module):
     def forward(self, x):
         return self.linear(x)
 """
-PLAIN = (
-    "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
-)
+PLAIN = "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
 PRINTS = PLAIN.format(n=1).replace("return", "print(x)\n        return")
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
@@ -172,12 +168,7 @@ def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> No
     assert (first.sweep.made, first.sweep.taken) == (10, 0)
     assert (second.sweep.made, second.sweep.taken) == (2, 8)  # it is read and run
     again = {name: row.stored for name, row in rows(second).items() if row.device}
-    assert again == {
-        "breaks.py::Net": False,
-        "ready.py::Net": True,
-        "kills.py::Net": True,
-        "wants.py::Wants": True,
-    }
+    assert again == {"breaks.py::Net": False, "ready.py::Net": True, "kills.py::Net": True, "wants.py::Wants": True}
     was, now = rows(first)["breaks.py::Net"], rows(second)["breaks.py::Net"]
     assert now.before == was.outcome
     assert [(cause.kind, cause.what) for cause in now.causes] == [("own", "breaks.py")]
@@ -316,11 +307,7 @@ def _look(store: Path) -> dict[tuple[str, str], tuple[str, int]]:
 def test_two_sweeps_at_once_share_what_they_do(many: Path) -> None:
     outputs = [many / "one.json", many / "two.json"]
     both = [
-        subprocess.Popen(
-            command(*READ, "--output-format", "json", "-o", str(output)),
-            cwd=many,
-        )
-        for output in outputs
+        subprocess.Popen(command(*READ, "--output-format", "json", "-o", str(output)), cwd=many) for output in outputs
     ]
     assert [each.wait(120) for each in both] == [0, 0]
     one, two = (json.loads(output.read_text())["sweep"] for output in outputs)
@@ -541,9 +528,7 @@ def test_a_class_whose_forward_is_assigned_or_comes_with_torch_is_swept(tmp_path
     sites = {name.partition("::")[2]: each.outcome.own_sites for name, each in found.items()}
     assert sites == {name: int(name != "Wide") for name in FOUND | {"Noisy"}}
     found = rows(api.sweep("net.py", run=False, root=tmp_path, checkout=False))
-    assert set(found) == {
-        f"net.py::{name}" for name in ("Below", "Nearer", "Row", "Wide")
-    }  # that no other names
+    assert set(found) == {f"net.py::{name}" for name in ("Below", "Nearer", "Row", "Wide")}  # that no other names
 
 
 @pytest.mark.torch
@@ -585,11 +570,7 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
         return [each.target for each in target_expansion.resolve_targets(patterns, settings)]
 
     every = ["models/a.py", "models/inner/alias.py", "models/inner/b.py"]
-    for pattern in (
-        "models/**/*.py",
-        f"{tmp_path}/models/**/*.py",
-        "./models/**/**/*.py",
-    ):
+    for pattern in ("models/**/*.py", f"{tmp_path}/models/**/*.py", "./models/**/**/*.py"):
         assert [each.removeprefix(f"{tmp_path}/") for each in found(pattern)] == every, pattern
     below = ["models/a.py", "models/inner/b.py", "outside.py"]  # a link ends there, within the project
     assert found("models/*") == found("m*/inner/../*") == below
@@ -601,10 +582,7 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
     ("text", "said"),
     [
         ("[targets.x]\ntarget = 3\n", "zoo.toml: [targets.x] target = 3: it takes a string"),
-        (
-            "[targets.x]\ntarget = 'gone.py::Net'\n",
-            "zoo.toml: [targets.x] gone.py::Net: there is no file gone.py",
-        ),
+        ("[targets.x]\ntarget = 'gone.py::Net'\n", "zoo.toml: [targets.x] gone.py::Net: there is no file gone.py"),
         ("[targets.x]\ntarget = 'net.py::Net'\nmoed = 'train'\n", "has no key moed: did you mean mode?"),
         ("[targets.x\n", "zoo.toml cannot be read: "),
         ("[target.x]\n", "zoo.toml lists no target: write [targets.NAME]"),
@@ -622,11 +600,7 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
     ],
 )
 def test_a_list_of_targets_that_is_wrong_is_one_line(
-    text: str,
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))
@@ -641,9 +615,7 @@ def test_a_list_holds_files_and_folders_and_what_is_named_twice_counts_once(tmp_
     (tmp_path / "nets").mkdir()
     for number in (1, 2):
         (tmp_path / "nets" / f"net{number}.py").write_text(PLAIN.format(n=number))
-    (tmp_path / "zoo.toml").write_text(
-        "[targets.all]\ntarget = 'nets/'\n[targets.one]\ntarget = './nets/net1.py'\n"
-    )
+    (tmp_path / "zoo.toml").write_text("[targets.all]\ntarget = 'nets/'\n[targets.one]\ntarget = './nets/net1.py'\n")
     report = api.sweep(("zoo.toml", "nets/net2.py", "./nets"), root=tmp_path, run=False)
     assert sorted(rows(report)) == ["nets/net1.py::Net1", "nets/net2.py::Net2"]
     assert report.sweep is not None
@@ -869,9 +841,7 @@ CARDS = {
 
 
 @pytest.mark.parametrize("asked", [("cpu",), ("cuda",), ("cuda:1", "cpu")])
-def test_no_two_runs_have_one_gpu(
-    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_two_runs_have_one_gpu(asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the sweep is on, a table may put a model on another device."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     opened, busy = local_engine.opened(8, asked), Busy()
@@ -939,9 +909,7 @@ def test_the_packages_of_a_file_are_what_its_result_rests_on(tmp_path: Path) -> 
     assert {"pkg/__init__.py", "pkg/inner/__init__.py"} <= set(found.files)
 
 
-def test_what_changes_while_it_is_worked_out_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_while_it_is_worked_out_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text(READY)
     (tmp_path / "helper.py").write_text(HELPER)
     submit = LocalEngine.submit
@@ -1043,18 +1011,13 @@ def test_formats_of_findings_alone_name_files_that_cannot_be_read(
     assert "tcready: error: broken.py cannot be judged" in capsys.readouterr().err
 
 
-def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is_not_there(
-    tmp_path: Path,
-) -> None:
+def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is_not_there(tmp_path: Path) -> None:
     text = "if self.training:\n            print(x.sum().item())\n        return x"
     (tmp_path / "net.py").write_text(PLAIN.format(n=1).replace("return x", text))
     names = {"one": ("Net1", "infer"), "two": ("Net1", "train"), "three": ("Net1", "train")}
     names |= {"four": ("Nope", "infer"), "five": ("Nada", "infer")}
     (tmp_path / "zoo.toml").write_text(
-        "".join(
-            f"[targets.{key}]\ntarget = 'net.py::{name}'\nmode = '{mode}'\n"
-            for key, (name, mode) in names.items()
-        )
+        "".join(f"[targets.{key}]\ntarget = 'net.py::{name}'\nmode = '{mode}'\n" for key, (name, mode) in names.items())
     )
     report = api.sweep("zoo.toml", root=tmp_path, run=False)
     assert report.sweep is not None
@@ -1073,10 +1036,7 @@ def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is
     ("changed", "causes"),
     [
         ({}, []),
-        (
-            {"files": {"net.py": "2", "new.py": "1"}},
-            [("own", "net.py", "", ""), ("own", "new.py", "not there", "")],
-        ),
+        ({"files": {"net.py": "2", "new.py": "1"}}, [("own", "net.py", "", ""), ("own", "new.py", "not there", "")]),
         ({"files": {}}, [("own", "net.py", "", "not there")]),
         ({"distributions": {"timm": "1.1", "numpy": "2.0"}}, [("dependency", "timm", "1.0", "1.1")]),
         (
@@ -1089,11 +1049,7 @@ def test_each_table_of_a_list_has_a_row_in_its_mode_and_so_has_each_name_that_is
         ({"options": {"mode": "infer", "fullgraph": True}}, [("options", "fullgraph", "False", "True")]),
         (
             {"torch": "2.14.1", "distributions": {"timm": "1.0", "numpy": "2.4"}, "files": {"net.py": "2"}},
-            [
-                ("own", "net.py", "", ""),
-                ("dependency", "numpy", "2.0", "2.4"),
-                ("torch", "", "2.13.0", "2.14.1"),
-            ],
+            [("own", "net.py", "", ""), ("dependency", "numpy", "2.0", "2.4"), ("torch", "", "2.13.0", "2.14.1")],
         ),
     ],
 )
@@ -1194,9 +1150,7 @@ def test_a_sweep_that_finds_no_model_is_one_line(
     )
 
 
-def test_a_stored_bench_gives_a_model_of_a_sweep_its_gain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stored_bench_gives_a_model_of_a_sweep_its_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(PLAIN.format(n=1) + PLAIN.format(n=2))
     assert run("sweep", *READ, "--output-format", "json", "-o", "sweep.json") == 0
@@ -1247,8 +1201,7 @@ def test_a_pipe_and_names_that_no_target_can_have_end_no_sweep(tmp_path: Path) -
         sweep = json.loads((tmp_path / "found.json").read_text())["sweep"]
         found = {each["target"]: each["outcome"]["state"] for each in sweep["models"]}
         unread = dict.fromkeys(["::error::x.py", "a::b.py", "loop.py", "pipe.py"], "unread")
-        assert found == {
-            **unread,
-            **dict.fromkeys(["net.py::Net1", "new\nline.py::Net1", "-o.py::Net1"], "read"),
-        }, named
+        assert found == {**unread, **dict.fromkeys(["net.py::Net1", "new\nline.py::Net1", "-o.py::Net1"], "read")}, (
+            named
+        )
         assert "a::b.py cannot be judged: its name holds `::`" in done.stderr

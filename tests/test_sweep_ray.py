@@ -101,9 +101,7 @@ def test_a_node_that_is_lost_costs_its_tasks_another_try_and_nothing_else(tmp_pa
     )
     assert done.returncode == 0, done.stderr[-2000:]
     finished, made, found = json.loads(done.stdout.splitlines()[-1])
-    assert found == {
-        f"m{n}.py::Net{n}": ["run", *(("not_ready", 1) if n % 2 else ("ready", 0))] for n in range(COUNT)
-    }
+    assert found == {f"m{n}.py::Net{n}": ["run", *(("not_ready", 1) if n % 2 else ("ready", 0))] for n in range(COUNT)}
     assert made == 2 * COUNT  # each was read and run
     lost = (tmp_path / "lost").read_text()
     ran: dict[str, list[bool]] = {f"m{n}.py": [] for n in range(COUNT)}

@@ -109,21 +109,13 @@ def test_breaks_recompiles_graphs_and_times_are_those_of_the_job(project: Path, 
         ("1/0", 13, "Net.forward", 2, 0.25),
         ("0/1", 10, "Net.forward", 2, 0.5),
     ]
-    assert [(lines.path, lines.ranges) for lines in seen.traced] == [
-        ("net.py", ((12, 12), (14, 14), (21, 21)))
-    ]
+    assert [(lines.path, lines.ranges) for lines in seen.traced] == [("net.py", ((12, 12), (14, 14), (21, 21)))]
     trace = seen.trace
     assert trace is not None
     assert trace.seconds == 2.25
     assert dict(trace.phases) == {"dynamo": 1.25, "aot_autograd": 0.4, "inductor": 0.4, "kernels": 0.2}
     (time,) = trace.compile_times
-    assert (time.path, time.line, time.symbol, time.compiled, time.seconds) == (
-        "net.py",
-        10,
-        "Net.forward",
-        3,
-        2.25,
-    )
+    assert (time.path, time.line, time.symbol, time.compiled, time.seconds) == ("net.py", 10, "Net.forward", 3, 2.25)
     assert found.warnings == ()
     states = {stage.stage: stage.state for stage in seen.stages}
     assert {name for name, state in states.items() if state == "pass"} == {"parse", "capture"}
@@ -172,9 +164,7 @@ def test_a_trace_in_which_nothing_broke_is_no_pass(project: Path, tmp_path: Path
     (target,) = report.targets
     assert target.verdict == "unknown"
     assert "a trace does not show how much ran in graphs" in target.verdict_reason
-    assert (
-        run("report", "--trace", str(tmp_path / "trace"), "-q", "--fail-on", "error") == 1
-    )  # line 12 is predicted
+    assert run("report", "--trace", str(tmp_path / "trace"), "-q", "--fail-on", "error") == 1  # line 12 is predicted
     (project / "net.py").write_text(
         NET.replace("if x.sum() > 0", "if x.dim() > 3").replace("y.max()", "y.dim()").replace("+= 1", "")
     )
@@ -194,9 +184,7 @@ def test_a_line_of_a_graph_refutes_what_is_predicted_there(project: Path, tmp_pa
 @pytest.mark.parametrize(("again", "expected"), [(0, "predicted"), (1, "predicted"), (2, "confirmed")])
 def test_a_trace_refutes_no_recompilation(project: Path, tmp_path: Path, again: int, expected: str) -> None:
     """Its line stands in a graph, and nothing is known of the calls: only guards that keep failing prove it."""
-    (project / "net.py").write_text(
-        NET.replace("        self.steps += 1\n", "        self.steps += 1; x = x * 2\n")
-    )
+    (project / "net.py").write_text(NET.replace("        self.steps += 1\n", "        self.steps += 1; x = x * 2\n"))
     job = Job()
     for number in range(again + 1):
         if number:
@@ -245,9 +233,7 @@ def test_a_break_that_only_its_error_tells_is_told(project: Path, tmp_path: Path
     job = Job()
     ids = job.start(0, 0, PATH, FORWARD)
     job.artifact("dynamo_error", ERROR, **ids)
-    row = given_up(
-        fail_type="Unsupported", fail_reason="Failed to trace builtin operator `print`\n  Explanation: ..."
-    )
+    row = given_up(fail_type="Unsupported", fail_reason="Failed to trace builtin operator `print`\n  Explanation: ...")
     job.end(ids, PATH, FORWARD, **row)
     seen, _ = seen_in(job.written(tmp_path / "trace"), project)
     (site,) = seen.break_sites
@@ -297,12 +283,7 @@ GROWING = "tensor 'x' size mismatch at index 1. expected {0}, actual 9"
         ("n == {0}", {}, "n is an int that is compiled in, each value anew: pass a tensor", None),
         ("self.steps == {0}", {}, "hold it in a tensor", OPEN_ON_MODULES),
         ("self.steps == {0}", {"allow_unspec_int_on_nn_module": True}, "hold it in a tensor", None),
-        (
-            "self.steps == {0}",
-            {"needed": "L['self'].steps"},
-            "net.py:14 needs its value, and no setting",
-            None,
-        ),
+        ("self.steps == {0}", {"needed": "L['self'].steps"}, "net.py:14 needs its value, and no setting", None),
         ("n == {0}", {"needed": "L['n']"}, "net.py:14 needs its value, and no setting", None),
         ("n == {0}", {"specialize_int": True}, "set it back", "torch._dynamo.config.specialize_int = False"),
         ("n == {0}", {"automatic_dynamic_shapes": False}, "compile with dynamic=True", None),
@@ -326,9 +307,7 @@ def test_what_might_end_recompilations_is_said_and_that_nobody_tried(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = compiled_again(*(guard.format(number) for number in range(3)), **about).written(
-        tmp_path / "trace"
-    )
+    folder = compiled_again(*(guard.format(number) for number in range(3)), **about).written(tmp_path / "trace")
     seen, _ = seen_in(folder, project)
     assert seen.trace is not None
     (item,) = seen.trace.advice
@@ -384,11 +363,7 @@ def test_the_recompile_limit_is_a_frame_that_was_given_up(project: Path, tmp_pat
     job.add({"compilation_metrics": metrics}, **last)  # no code is named, and no beginning
     seen, _ = seen_in(job.written(tmp_path / "trace"), project)
     (frame,) = seen.skipped_frames
-    assert (frame.symbol, frame.line, frame.reason) == (
-        "Net.forward",
-        FORWARD,
-        "Dynamo recompile limit exceeded",
-    )
+    assert (frame.symbol, frame.line, frame.reason) == ("Net.forward", FORWARD, "Dynamo recompile limit exceeded")
     assert seen.recompiles[0].reasons == ("0/0: self.steps == 1", "0/1: self.steps == 2")
     report = api.check_trace(str(tmp_path / "trace"), root=project)
     found = {f.rule: f for f in report.findings}
@@ -484,14 +459,7 @@ def test_what_a_compiled_function_calls_is_of_its_target(project: Path, tmp_path
     wrapper = (f"{TORCH}/_dynamo/eval_frame.py", "compile_wrapper")
     stacks = [
         (0, PATH, FORWARD, "forward", (train, module, wrapper), "net.py::Net"),
-        (
-            1,
-            PATH,
-            13,
-            "torch_dynamo_resume_in_forward_at_12",
-            (train, module, wrapper, module),
-            "net.py::Net",
-        ),
+        (1, PATH, 13, "torch_dynamo_resume_in_forward_at_12", (train, module, wrapper, module), "net.py::Net"),
         (2, PATH, 20, "helper", (train, module, wrapper, module, module), "net.py::Net"),
         (3, f"{APP}/loss.py", 3, "loss_of", (), f"{APP}/loss.py::loss_of"),
         (4, f"{APP}/loss.py", 9, "norm", (train,), f"{APP}/loss.py::loss_of"),
@@ -506,9 +474,7 @@ def test_what_a_compiled_function_calls_is_of_its_target(project: Path, tmp_path
     expected: dict[str, set[tuple[int, str]]] = {}
     for frame, _, _, name, _, target in stacks:
         expected.setdefault(target, set()).add((frame, name))
-    told = {
-        seen.target: {int(g.compile_id.split("/")[0]) for g in seen.graphs} for seen in found.observations
-    }
+    told = {seen.target: {int(g.compile_id.split("/")[0]) for g in seen.graphs} for seen in found.observations}
     assert told == {target: {frame for frame, _ in frames} for target, frames in expected.items()}
 
 
@@ -547,9 +513,7 @@ def test_of_two_files_that_may_be_meant_none_is_taken(project: Path, tmp_path: P
     folder = broken().written(tmp_path / "trace")
     seen, found = seen_in(folder, project)
     assert seen.break_sites[0].path == PATH
-    assert (
-        f"{PATH} may be a/app/net.py or b/app/net.py: say which with `--trace-root OLD=NEW`" in found.warnings
-    )
+    assert f"{PATH} may be a/app/net.py or b/app/net.py: say which with `--trace-root OLD=NEW`" in found.warnings
     seen, _ = seen_in(folder, project, moved=[(APP, "b/app")])
     assert seen.break_sites[0].path == "b/app/net.py"
 
@@ -575,18 +539,12 @@ def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> Non
     folder = broken().written(tmp_path / "trace")
     (project / "net.py").write_text("# a line more\n" + NET)
     seen, found = seen_in(folder, project)
-    assert any(
-        "net.py is not what the job ran: there forward begins at line 10" in text for text in found.warnings
-    )
-    assert {site.path for site in seen.break_sites} == {
-        PATH
-    }  # no line of it is held against another one here
+    assert any("net.py is not what the job ran: there forward begins at line 10" in text for text in found.warnings)
+    assert {site.path for site in seen.break_sites} == {PATH}  # no line of it is held against another one here
     assert not seen.sources
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
     seen, found = seen_in(folder, project)
-    assert any(
-        "net.py is not what the job ran: line 12 was `if x.sum() > 0:`" in text for text in found.warnings
-    )
+    assert any("net.py is not what the job ran: line 12 was `if x.sum() > 0:`" in text for text in found.warnings)
     assert {site.path for site in seen.break_sites} == {PATH}
     assert not any("is not here" in text for text in found.warnings)
 
@@ -598,9 +556,7 @@ def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> Non
         (NET.replace("self.steps = 0", "self.steps = 0  # a\u2028b\x85c").encode(), "if x.sum() > 0:"),
         (NET.replace("\n", "\r").encode(), "if x.sum() > 0:"),
         (
-            NET.replace("import torch\n", "# coding: latin-1\n", 1)
-            .replace("> 0:", "> 0:  # \xe9")
-            .encode("latin-1"),
+            NET.replace("import torch\n", "# coding: latin-1\n", 1).replace("> 0:", "> 0:  # \xe9").encode("latin-1"),
             "if x.sum() > 0:  # \xe9",
         ),
     ],
@@ -617,9 +573,7 @@ def test_lines_of_a_source_are_those_of_python(project: Path, tmp_path: Path, da
     assert [(site.path, site.line) for site in seen.break_sites] == [("net.py", 12)]
 
 
-def test_installed_packages_are_found_by_their_place_below_site_packages(
-    project: Path, tmp_path: Path
-) -> None:
+def test_installed_packages_are_found_by_their_place_below_site_packages(project: Path, tmp_path: Path) -> None:
     site = tmp_path / "env" / "site-packages"
     (site / "lib_of_models").mkdir(parents=True)
     (site / "lib_of_models" / "net.py").write_text(NET)
@@ -658,10 +612,7 @@ def test_a_folder_without_a_trace_is_refused_in_one_line(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "run.log").write_text("epoch 1\nepoch 2\n")
-    for named, words in (
-        (".", "there is no trace of torch in ."),
-        ("nowhere", "there is no file or folder nowhere"),
-    ):
+    for named, words in ((".", "there is no trace of torch in ."), ("nowhere", "there is no file or folder nowhere")):
         assert run("report", "--trace", named) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert words in line
@@ -694,11 +645,7 @@ def test_whatever_is_left_of_a_trace_is_read(project: Path, tmp_path: Path) -> N
 
 def test_what_a_cut_trace_lacks_is_told(project: Path, tmp_path: Path) -> None:
     text = broken().text
-    cut = text[
-        : text.index('{"recompile_reasons"')
-        if '{"recompile_reasons"' in text
-        else text.rindex("dynamo_start")
-    ]
+    cut = text[: text.index('{"recompile_reasons"') if '{"recompile_reasons"' in text else text.rindex("dynamo_start")]
     folder = tmp_path / "trace"
     folder.mkdir()
     (folder / NAME).write_text(cut)
@@ -762,14 +709,10 @@ def test_lines_of_something_else_are_counted_and_passed_by(project: Path, tmp_pa
     (folder / NAME).write_text("".join(lines))
     seen, found = seen_in(folder, project)
     assert len(seen.graphs) == 3
-    assert found.warnings[0].startswith(
-        f"{NAME}: 3 lines that are none of a trace, 1 event that cannot be read:"
-    )
+    assert found.warnings[0].startswith(f"{NAME}: 3 lines that are none of a trace, 1 event that cannot be read:")
 
 
-def test_without_its_table_of_names_a_trace_still_tells_what_its_rows_name(
-    project: Path, tmp_path: Path
-) -> None:
+def test_without_its_table_of_names_a_trace_still_tells_what_its_rows_name(project: Path, tmp_path: Path) -> None:
     lines = [line for line in broken().text.splitlines(keepends=True) if '{"str": ' not in line]
     folder = tmp_path / "trace"
     folder.mkdir()
@@ -814,18 +757,7 @@ def test_a_last_text_that_nobody_asked_for_is_told_if_it_was_cut_at_the_end_of_a
 
 def values(data: Any) -> list[Any]:
     """The same JSON value with each of its parts replaced by something of another kind, one at a time."""
-    others: tuple[Any, ...] = (
-        None,
-        -1,
-        10**30,
-        "\ud800<script>",
-        [],
-        {},
-        [[1]],
-        {"a": None},
-        True,
-        "0" * 5000,
-    )
+    others: tuple[Any, ...] = (None, -1, 10**30, "\ud800<script>", [], {}, [[1]], {"a": None}, True, "0" * 5000)
     if isinstance(data, dict):
         return [{**data, name: other} for name, value in data.items() for other in (*values(value), *others)]
     if isinstance(data, list):
@@ -877,9 +809,7 @@ def test_what_a_trace_says_is_escaped_in_the_page(project: Path, tmp_path: Path)
     job.artifact("recompile_reasons", f"0/0: {HOSTILE}", **ids)
     job.end(ids, path, 3, HOSTILE, pytorch_version=HOSTILE, python_version=HOSTILE)
     job.written(tmp_path / "trace", f"dedicated_log_torch_trace_{HOSTILE.replace('/', '_')}.log")
-    (tmp_path / "trace" / f"dedicated_log_torch_trace_{HOSTILE.replace('/', '_')}.log").write_text(
-        job.text + "V11"
-    )
+    (tmp_path / "trace" / f"dedicated_log_torch_trace_{HOSTILE.replace('/', '_')}.log").write_text(job.text + "V11")
     report = api.check_trace(str(tmp_path / "trace"), root=project)
     page = api.render(report, "html")
     assert "onerror=" in page, "it is shown"
@@ -905,9 +835,7 @@ def test_a_trace_names_no_file_outside_of_the_project_into_a_report(project: Pat
 
 def test_memory_does_not_depend_on_the_size_of_a_trace(project: Path, tmp_path: Path) -> None:
     job = broken()
-    code = event(
-        {"inductor_output_code": {}, "frame_id": 0}, "\n".join(["x = y + z  # a line of code"] * 40_000)
-    )
+    code = event({"inductor_output_code": {}, "frame_id": 0}, "\n".join(["x = y + z  # a line of code"] * 40_000))
     folder = tmp_path / "trace"
     folder.mkdir()
     with (folder / NAME).open("w") as file:

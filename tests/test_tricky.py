@@ -140,9 +140,7 @@ def _own_settings() -> Iterator[None]:
 @functools.cache
 def _told(tricky: Tricky) -> tuple[Finding, ...]:
     """What breaks, as the static pass has it, in what the file's entry compiles."""
-    options = ReadOptions(
-        root=FOLDER, mode="train" if tricky.train else "infer", third_party=False, torch=PINNED
-    )
+    options = ReadOptions(root=FOLDER, mode="train" if tricky.train else "infer", third_party=False, torch=PINNED)
     result = read([f"{tricky.path}::{tricky.entry}"], options)
     assert not result.skipped
     return tuple(found for found in result.findings if found.effect in BREAKING)
@@ -150,12 +148,7 @@ def _told(tricky: Tricky) -> tuple[Finding, ...]:
 
 def _right(confidence: Confidence) -> list[bool]:
     """For all that is said with that confidence, whether its line breaks."""
-    return [
-        found.line in tricky.marks
-        for tricky in FILES
-        for found in _told(tricky)
-        if found.confidence == confidence
-    ]
+    return [found.line in tricky.marks for tricky in FILES for found in _told(tricky) if found.confidence == confidence]
 
 
 @each_file

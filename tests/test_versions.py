@@ -58,9 +58,7 @@ def test_every_sample_was_run_with_every_version() -> None:
 
 def test_the_table_of_claims_is_derived_from_what_was_shown() -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "claims.py"
-    shown = subprocess.run(
-        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
-    )
+    shown = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
@@ -84,10 +82,7 @@ def test_predicted_ids_are_those_that_were_shown(tmp_path: Path) -> None:
         others += [
             (sample.name, line, gb)
             for line, gb in shown["breaks"]
-            if line in told
-            and gb != "-"
-            and gb not in told[line]
-            and not _has_another(shown, line, told[line])
+            if line in told and gb != "-" and gb not in told[line] and not _has_another(shown, line, told[line])
         ]
     assert others == []
 

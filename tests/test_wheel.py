@@ -52,9 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (source / name).write_bytes((ROOT / name).read_bytes())
     out = tmp_path_factory.mktemp("wheel")
     script = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
-    subprocess.run(
-        [sys.executable, "-c", script, str(out)], cwd=source, check=True, capture_output=True, timeout=120
-    )
+    subprocess.run([sys.executable, "-c", script, str(out)], cwd=source, check=True, capture_output=True, timeout=120)
     (built,) = out.glob("*.whl")
     return built
 

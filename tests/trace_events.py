@@ -81,13 +81,7 @@ class Job:
         return ids
 
     def end(
-        self,
-        ids: dict[str, int],
-        path: str,
-        line: int,
-        name: str = "forward",
-        seconds: float = 0.5,
-        **row: Any,
+        self, ids: dict[str, int], path: str, line: int, name: str = "forward", seconds: float = 0.5, **row: Any
     ) -> None:
         """The row of metrics that ends a compilation."""
         if row.get("has_guarded_code", True):
@@ -113,9 +107,7 @@ class Job:
         self.add({"dynamo_output_graph": {"sizes": {}}}, body, **ids)
 
     def broke(self, ids: dict[str, int], path: str, line: int, text: str = "if x.sum() > 0:") -> None:
-        self.artifact(
-            "dynamo_graph_break_reason", BREAK.format(path=path, line=line, text=text, torch=TORCH), **ids
-        )
+        self.artifact("dynamo_graph_break_reason", BREAK.format(path=path, line=line, text=text, torch=TORCH), **ids)
 
     def written(self, folder: Path, name: str = NAME) -> Path:
         folder.mkdir(parents=True, exist_ok=True)

@@ -109,9 +109,7 @@ def deviation(sample: VersionSample, version: Version, folder: Path) -> str:
     return "" if broken else _otherwise(sample, found, effects, outcome)
 
 
-def _otherwise(
-    sample: VersionSample, found: list[Finding], effects: set[str], outcome: Mapping[str, Any]
-) -> str:
+def _otherwise(sample: VersionSample, found: list[Finding], effects: set[str], outcome: Mapping[str, Any]) -> str:
     """The same for a sample without breaks: recompilations and wrong results."""
     if ("wrong_result" in effects) is outcome["same"]:
         return "wrong results are told" if outcome["same"] else "results differ, which is not told"
@@ -135,8 +133,7 @@ def findings(sample: VersionSample, version: Version, folder: Path) -> list[Find
     return [
         f
         for f in result.findings
-        if not f.dtypes
-        and (sample.rule in (None, f.rule) or (f.level != "note" and sample.rule not in FOLLOWING))
+        if not f.dtypes and (sample.rule in (None, f.rule) or (f.level != "note" and sample.rule not in FOLLOWING))
     ]
 
 

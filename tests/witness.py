@@ -221,15 +221,11 @@ def scenarios(numbers: Iterable[float], lengths: Iterable[int]) -> Iterator[Scen
             if number == int(number) and abs(number) < 2**31:
                 yield Scenario(f"integers all {number + by:g}", _integers(_with(int(number) + by, "all")))
                 yield Scenario(f"integers last {number + by:g}", _integers(_with(int(number) + by, "last")))
-                yield Scenario(
-                    f"numbers {number + by:g}", _numbers(lambda _, to=int(number) + by: to), by_chance=True
-                )
+                yield Scenario(f"numbers {number + by:g}", _numbers(lambda _, to=int(number) + by: to), by_chance=True)
                 if 1 < number + by < 2000:
                     for dim in range(3):
                         yield Scenario(
-                            f"dim {dim} is {number + by:g} long",
-                            _resized_dim(dim, int(number) + by),
-                            by_chance=True,
+                            f"dim {dim} is {number + by:g} long", _resized_dim(dim, int(number) + by), by_chance=True
                         )
     for length in lengths:
         for other in (1, 2, 3, 5, length - 1, length + 1, 2 * length):
@@ -242,29 +238,19 @@ def scenarios(numbers: Iterable[float], lengths: Iterable[int]) -> Iterator[Scen
     yield Scenario("numbers zero", _numbers(lambda n: type(n)(0)))
     yield Scenario("numbers negative", _numbers(lambda n: n if type(n) is bool else -n - 1))
     yield Scenario("flags turned", _numbers(lambda n: not n if type(n) is bool else n))
+    yield Scenario("attributes plus one", model=_attributes(lambda n: n if type(n) is bool else n + 1), by_chance=True)
     yield Scenario(
-        "attributes plus one", model=_attributes(lambda n: n if type(n) is bool else n + 1), by_chance=True
+        "attributes times 1.5", model=_attributes(lambda n: n * 1.5 if type(n) is float else n), by_chance=True
     )
-    yield Scenario(
-        "attributes times 1.5",
-        model=_attributes(lambda n: n * 1.5 if type(n) is float else n),
-        by_chance=True,
-    )
-    yield Scenario(
-        "attributes of 10000", model=_attributes(lambda n: 10_000 if type(n) is int else n), by_chance=True
-    )
-    yield Scenario(
-        "attributes turned", model=_attributes(lambda n: not n if type(n) is bool else n), by_chance=True
-    )
+    yield Scenario("attributes of 10000", model=_attributes(lambda n: 10_000 if type(n) is int else n), by_chance=True)
+    yield Scenario("attributes turned", model=_attributes(lambda n: not n if type(n) is bool else n), by_chance=True)
     yield Scenario("modules inside in the other mode", model=_submodules_turned, calls=2)
     yield Scenario("other strides", _tensors(_turned))
     yield Scenario("float64", _floats(torch.Tensor.double), _converted("double"))
     yield Scenario("bfloat16", _floats(torch.Tensor.bfloat16), _converted("bfloat16"))
     yield Scenario("autocast", around=lambda: torch.autocast("cpu", torch.bfloat16))
     yield Scenario("one dimension more", _tensors(lambda t: t.unsqueeze(0)), by_chance=True)
-    yield Scenario(
-        "one dimension less", _tensors(lambda t: t[0] if t.dim() and len(t) else t), by_chance=True
-    )
+    yield Scenario("one dimension less", _tensors(lambda t: t[0] if t.dim() and len(t) else t), by_chance=True)
     yield Scenario("meta", _tensors(lambda t: t.to("meta")), _to_meta, values=False)
 
 
@@ -274,9 +260,7 @@ def scenarios(numbers: Iterable[float], lengths: Iterable[int]) -> Iterator[Scen
 def shown(value: Any, depth: int = 0) -> Any:
     """A value as plain data, the types of containers included."""
     if isinstance(value, torch.Tensor):
-        data = (
-            value.detach().clone() if value.device.type == "cpu" and value.layout == torch.strided else None
-        )
+        data = value.detach().clone() if value.device.type == "cpu" and value.layout == torch.strided else None
         kind = "Parameter" if isinstance(value, nn.Parameter) else "Tensor"
         return (kind, str(value.dtype), tuple(value.shape), str(value.device), value.requires_grad, data)
     if depth > 6:
@@ -291,11 +275,7 @@ def shown(value: Any, depth: int = 0) -> Any:
         return (type(value).__name__, value)
     if isinstance(value, set | frozenset):
         return (type(value).__name__, sorted(map(repr, value)))
-    if (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type | ModuleType | nn.Module)
-        and not callable(value)
-    ):
+    if hasattr(value, "__dict__") and not isinstance(value, type | ModuleType | nn.Module) and not callable(value):
         return (type(value).__name__, [(key, shown(each, depth + 1)) for key, each in vars(value).items()])
     return (type(value).__name__,)
 
@@ -328,9 +308,7 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not (one.is_floating_point() or one.is_complex()):
         return bool(torch.equal(one, other))
     digits = COARSE if one.dtype in (torch.bfloat16, torch.float16) else DIGITS
-    a, b = (
-        each.to(torch.complex128 if each.is_complex() else torch.float64).reshape(-1) for each in (one, other)
-    )
+    a, b = (each.to(torch.complex128 if each.is_complex() else torch.float64).reshape(-1) for each in (one, other))
     odd = ~torch.isfinite(a) | ~torch.isfinite(b)
     if not torch.equal(torch.nan_to_num(a[odd].abs(), 7.0), torch.nan_to_num(b[odd].abs(), 7.0)):
         return False
@@ -433,9 +411,7 @@ def _public(model: Any) -> Any:
 
 
 def _gradients(model: Any, results: Any, leaves: list[torch.Tensor]) -> Any:
-    total = [
-        each.float().sum() for each in _tensors_in(results) if each.requires_grad and not each.is_complex()
-    ]
+    total = [each.float().sum() for each in _tensors_in(results) if each.requires_grad and not each.is_complex()]
     if total:
         sum(total).backward()
     named = dict(model.named_parameters()) if isinstance(model, nn.Module) else {}
@@ -507,10 +483,7 @@ def observe(module: ModuleType, scenario: Scenario) -> list[tuple[str, Any]]:
                     parts.append(("attributes", _public(model)))
             except Exception as error:
                 last = traceback.extract_tb(error.__traceback__)[-1]
-                own = (
-                    last.filename == module.__file__
-                    and re.match(r"raise|assert", last.line or "") is not None
-                )
+                own = last.filename == module.__file__ and re.match(r"raise|assert", last.line or "") is not None
                 parts.append(("error", (type(error).__name__, plain(str(error)) if own else "", own)))
     finally:
         root.removeHandler(records)
@@ -521,11 +494,7 @@ def observe(module: ModuleType, scenario: Scenario) -> list[tuple[str, Any]]:
         ("logged", records.seen),
         (
             "warned",
-            [
-                (each.category.__name__, plain(str(each.message)))
-                for each in warned
-                if "torch/" not in each.filename
-            ],
+            [(each.category.__name__, plain(str(each.message))) for each in warned if "torch/" not in each.filename],
         ),
     ]
     return [*texts, *parts]
@@ -580,10 +549,7 @@ def lines_changed(before: str, after: str) -> set[int]:
     """The lines of `after` that hold code and are not in `before`."""
     matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
     changed = {
-        line + 1
-        for kind, _, _, first, last in matcher.get_opcodes()
-        if kind != "equal"
-        for line in range(first, last)
+        line + 1 for kind, _, _, first, last in matcher.get_opcodes() if kind != "equal" for line in range(first, last)
     }
     with_code: set[int] = set()
     pending = [compile(after, "model.py", "exec")]

@@ -21,11 +21,7 @@ def _dropped_call(*names: str) -> Rewrite:
 
     def rewrite(site: Site) -> Texts:
         call = call_of(site)
-        if (
-            call is not None
-            and call.name in names
-            and not re.fullmatch(r"self(\.\w+)?|[A-Z]\w*", call.subject)
-        ):
+        if call is not None and call.name in names and not re.fullmatch(r"self(\.\w+)?|[A-Z]\w*", call.subject):
             yield call.subject
 
     return rewrite
@@ -67,9 +63,7 @@ def drop_check(site: Site) -> Texts:
             yield ""
     if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Assert):
         yield ""
-    if isinstance(node, cst.SimpleStatementLine) and re.match(
-        r"torch\._(assert|check)\w*\(", site.code.strip()
-    ):
+    if isinstance(node, cst.SimpleStatementLine) and re.match(r"torch\._(assert|check)\w*\(", site.code.strip()):
         yield ""
 
 
@@ -112,11 +106,7 @@ def drop_eps(site: Site) -> Texts:
 
 def change_dim(site: Site) -> Texts:
     node = site.node
-    if (
-        not isinstance(node, cst.Arg)
-        or node.keyword is None
-        or node.keyword.value not in ("dim", "dims", "axis")
-    ):
+    if not isinstance(node, cst.Arg) or node.keyword is None or node.keyword.value not in ("dim", "dims", "axis"):
         return
     value = site.code_of(node.value)
     other = {"-1": "0", "1": "0", "0": "-1", "2": "1", "-2": "-1"}.get(value)
@@ -268,9 +258,7 @@ def move_print(site: Site) -> Texts:
 def change_text(site: Site) -> Texts:
     node = site.node
     if isinstance(node, cst.SimpleString) and site.function is not None and len(site.code) > 4:
-        if not site.code.startswith(('"""', "'''")) and isinstance(
-            site.parent, cst.Arg | cst.Index | cst.DictElement
-        ):
+        if not site.code.startswith(('"""', "'''")) and isinstance(site.parent, cst.Arg | cst.Index | cst.DictElement):
             yield site.code[:-1] + "s" + site.code[-1]
 
 
@@ -292,9 +280,7 @@ def hoist_attribute(site: Site) -> All:
     node = site.node
     if not isinstance(node, cst.Attribute) or site.owner is None or site.function is None or site.in_init:
         return
-    if site.code_of(node.value) != "self" or isinstance(
-        site.parent, cst.AssignTarget | cst.AugAssign | cst.Attribute
-    ):
+    if site.code_of(node.value) != "self" or isinstance(site.parent, cst.AssignTarget | cst.AugAssign | cst.Attribute):
         return
     if isinstance(site.parent, cst.Call) and site.parent.func is node:
         return
@@ -329,11 +315,7 @@ def _alias(site: Site) -> Texts:
     ):
         yield site.code_of(node.args[0].value)
     call = call_of(site)
-    if (
-        call is not None
-        and call.name in ("clone", "copy", "contiguous")
-        and call.subject not in ("torch", "self")
-    ):
+    if call is not None and call.name in ("clone", "copy", "contiguous") and call.subject not in ("torch", "self"):
         yield call.subject
 
 
@@ -357,11 +339,7 @@ def work_in_place(site: Site) -> Texts:
 
 def pin_dtype(site: Site) -> Texts:
     node = site.node
-    if (
-        isinstance(node, cst.Attribute)
-        and node.attr.value == "dtype"
-        and not isinstance(site.parent, cst.AssignTarget)
-    ):
+    if isinstance(node, cst.Attribute) and node.attr.value == "dtype" and not isinstance(site.parent, cst.AssignTarget):
         if site.code_of(node.value) != "torch":
             yield "torch.float32"
     if (
@@ -374,11 +352,7 @@ def pin_dtype(site: Site) -> Texts:
 
 def pin_device(site: Site) -> Texts:
     node = site.node
-    if (
-        isinstance(node, cst.Attribute)
-        and node.attr.value == "device"
-        and site.code_of(node.value) != "torch"
-    ):
+    if isinstance(node, cst.Attribute) and node.attr.value == "device" and site.code_of(node.value) != "torch":
         if not isinstance(site.parent, cst.AssignTarget):
             yield 'torch.device("cpu")'
 
@@ -417,10 +391,7 @@ def change_correction(site: Site) -> Texts:
     call = call_of(site)
     if call is None or call.name not in ("var", "std", "var_mean", "std_mean"):
         return
-    for name, change in (
-        ("unbiased", {"True": "False", "False": "True"}),
-        ("correction", {"0": "1", "1": "0"}),
-    ):
+    for name, change in (("unbiased", {"True": "False", "False": "True"}), ("correction", {"0": "1", "1": "0"})):
         value = call.keyword(name)
         if value is not None:
             rest = tuple(each for each in call.arguments if not each.startswith(name))
@@ -501,10 +472,7 @@ def pin_size(site: Site) -> Texts:
     node = site.node
     is_size = (isinstance(node, cst.Subscript) and re.search(r"\.shape\[-?\d\]$", site.code)) or (
         isinstance(node, cst.Call)
-        and (
-            re.search(r"\.(size\(-?\d\)|dim\(\)|numel\(\))$", site.code)
-            or re.match(r"len\(\w+\)$", site.code)
-        )
+        and (re.search(r"\.(size\(-?\d\)|dim\(\)|numel\(\))$", site.code) or re.match(r"len\(\w+\)$", site.code))
     )
     if is_size:
         yield from map(str, PINNED)
@@ -545,11 +513,7 @@ def unregister_buffer(site: Site) -> Texts:
     node = site.node
     if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Expr):
         call = node.body[0].value
-        if (
-            not isinstance(call, cst.Call)
-            or site.code_of(call.func) != "self.register_buffer"
-            or len(call.args) < 2
-        ):
+        if not isinstance(call, cst.Call) or site.code_of(call.func) != "self.register_buffer" or len(call.args) < 2:
             return
         given = arguments_of(site, call)
         if any("persistent" in each for each in given):
@@ -637,13 +601,7 @@ def change_rounding(site: Site) -> Texts:
 
 def use_python_extremum(site: Site) -> Texts:
     call = call_of(site)
-    other = {
-        "maximum": "fmax",
-        "minimum": "fmin",
-        "logical_and": "logical_or",
-        "nanmean": "mean",
-        "nansum": "sum",
-    }
+    other = {"maximum": "fmax", "minimum": "fmin", "logical_and": "logical_or", "nanmean": "mean", "nansum": "sum"}
     if call is not None and call.name in other:
         yield call.with_arguments(call.arguments, other[call.name])
     node = site.node

@@ -120,10 +120,7 @@ def more_processes(bench: Bench, min_effect: float) -> bool:
     which the verdict changes. `min_effect` is that of the bench."""
     bounds = (1 + min_effect, 1 / (1 + min_effect))
     ratios = (
-        arm.speedup
-        for case in bench.cases
-        for arm in case.arms
-        if arm.verdict != "failed" and arm.speedup is not None
+        arm.speedup for case in bench.cases for arm in case.arms if arm.verdict != "failed" and arm.speedup is not None
     )
     return any(
         found.median * (found.low / found.median) ** _NEAR
@@ -179,9 +176,7 @@ def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, fl
             )
 
 
-def _ratio_in(
-    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
-) -> Figure | None:
+def _ratio_in(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> Figure | None:
     """Return the speedup of an arm over eager code in the processes that timed both; None if none did."""
     both = _beside_eager(processes, arm, weights)
     if not both:
@@ -248,14 +243,9 @@ def _timed(
     return found
 
 
-def _noise(
-    processes: Sequence[BenchProcess], weights: Mapping[str | None, float], wanted: BenchWanted
-) -> Noise | None:
+def _noise(processes: Sequence[BenchProcess], weights: Mapping[str | None, float], wanted: BenchWanted) -> Noise | None:
     """Return the noise of eager in the case with the largest weighted time."""
-    timed = {
-        case: [cases[0] for cases in _timed(processes, EAGER, [case]) if cases is not None]
-        for case in weights
-    }
+    timed = {case: [cases[0] for cases in _timed(processes, EAGER, [case]) if cases is not None] for case in weights}
     heaviest = max(
         (case for case in timed if timed[case]),
         key=lambda case: weights[case] * statistics.median(timed[case][0]),
@@ -283,9 +273,7 @@ def _case(
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
     for arm_name, how in wanted.differing:
         if arm_name in plain:
-            plain[arm_name] = replace(
-                plain[arm_name], parity=False, parity_detail=f"{how}, as the check found"
-            )
+            plain[arm_name] = replace(plain[arm_name], parity=False, parity_detail=f"{how}, as the check found")
     own = _noise(processes, weights, wanted)
     judged = tuple(
         replace(
@@ -319,10 +307,7 @@ def _unpatched(
         return None
     known = plain[arm.name]
     return ArmMeasured(
-        arm.name,
-        graphs=known.graphs,
-        breaks=known.breaks,
-        profile=_profile(processes, arm.name, weights),
+        arm.name, graphs=known.graphs, breaks=known.breaks, profile=_profile(processes, arm.name, weights)
     )
 
 
@@ -381,9 +366,7 @@ def _figures(
         cold_carried_seconds=_cold(processes, "cold_carried", name) if cold else None,
         cache_hits=_cache_hits(processes, name) if cold else None,
         cold_phases=_phases(processes, name) if cold else (),
-        memory_peak_bytes=_most(
-            use.resident_peak if use.device_peak is None else use.device_peak for use in memory
-        ),
+        memory_peak_bytes=_most(use.resident_peak if use.device_peak is None else use.device_peak for use in memory),
         memory_steady_bytes=_most(
             use.resident_steady if use.device_steady is None else use.device_steady for use in memory
         ),
@@ -436,9 +419,7 @@ def _judge_arm(
     speedup, count, each = _speedup(processes, arm, eager, weights)
     single = _single_call_speedup(processes, arm.arm, weights)
     if speedup is not None:
-        speedup = replace(
-            speedup, p50=single.median if single else _overall_speedup(arm.seconds, eager.seconds)
-        )
+        speedup = replace(speedup, p50=single.median if single else _overall_speedup(arm.seconds, eager.seconds))
     seen = BenchEvidence(
         speedup=speedup,
         single=single,
@@ -447,8 +428,7 @@ def _judge_arm(
         error=error,
         untimed=_untimed(processes, arm.arm),
         blocks=min(
-            (len(blocks) for cases in _timed(processes, arm.arm, weights) for blocks in cases or ()),
-            default=None,
+            (len(blocks) for cases in _timed(processes, arm.arm, weights) for blocks in cases or ()), default=None
         ),
         graphs=arm.graphs,
         recompiles=arm.recompiles,
@@ -465,8 +445,7 @@ def _judge_arm(
         parity=arm.parity,
         parity_detail=arm.parity_detail,
         seeds=min(
-            (row.parity.seeds for row in _compare_outputs(processes, arm.arm, weights) if row.parity),
-            default=None,
+            (row.parity.seeds for row in _compare_outputs(processes, arm.arm, weights) if row.parity), default=None
         ),
         noise=own,
     )
@@ -534,12 +513,7 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
     steady = [process for process in processes if process.purpose == "steady"]
     with_arm = [process for process in steady if any(each.name == arm for each in process.request.arms)]
     for case in weights:
-        rows = [
-            row
-            for process in with_arm
-            for row in process.answer.measured
-            if (row.arm, row.case) == (arm, case)
-        ]
+        rows = [row for process in with_arm for row in process.answer.measured if (row.arm, row.case) == (arm, case)]
         errors = [row.error for row in rows if row.error]
         if errors:
             where = f"in {case}: " if len(weights) > 1 else ""
@@ -559,9 +533,7 @@ def _untimed(processes: Sequence[BenchProcess], arm: str) -> str:
         (
             f"{each.answer.failure}: use a larger --budget"
             for each in processes
-            if each.purpose == "steady"
-            and each.answer.timed_out
-            and any(of.name == arm for of in each.request.arms)
+            if each.purpose == "steady" and each.answer.timed_out and any(of.name == arm for of in each.request.arms)
         ),
         "",
     )
@@ -592,9 +564,7 @@ def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, flo
     return tuple((name, statistics.median(start.get(name, 0.0) for start in starts)) for name in names)
 
 
-def _memory(
-    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
-) -> list[MemoryUse]:
+def _memory(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> list[MemoryUse]:
     """Return memory measured in cold starts, else in processes that timed the arm; of all cases if not known by case."""
     alone, timed = (
         [row for row in _rows(processes, purpose) if row.arm == arm and row.memory is not None]
@@ -605,9 +575,7 @@ def _memory(
     return [row.memory for row in own if row.memory is not None]
 
 
-def _profile(
-    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
-) -> Profile | None:
+def _profile(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> Profile | None:
     """Return the weighted mean of the profiles of all cases; None unless every case was profiled."""
     found = []
     for case in weights:

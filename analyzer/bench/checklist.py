@@ -104,9 +104,7 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str, instead: str) -> CheckIte
     count = max(1, len(ran.cases) - 1)
     weights = "with weights" if len({case.weight for case in ran.cases[:-1]}) > 1 else "with equal weights"
     given = "given" if count == 1 else f"{count} cases, {weights}"
-    return CheckItem(
-        item, "pass", f"{given}, not generated; only you can say whether they represent production"
-    )
+    return CheckItem(item, "pass", f"{given}, not generated; only you can say whether they represent production")
 
 
 def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> CheckItem:
@@ -123,9 +121,7 @@ def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> Check
     return CheckItem(item, "not_measured", detail)
 
 
-def _memory(
-    ran: Ran, wanted: BenchWanted, eager: ArmBench | None, arm: ArmBench | None, again: str
-) -> CheckItem:
+def _memory(ran: Ran, wanted: BenchWanted, eager: ArmBench | None, arm: ArmBench | None, again: str) -> CheckItem:
     before, after = (each.memory_steady_bytes if each else None for each in (eager, arm))
     if not before or after is None:
         return CheckItem("memory", "not_measured", again)

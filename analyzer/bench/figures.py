@@ -268,9 +268,7 @@ def break_even(cold: Figure, baseline: Figure, speedup: Figure) -> Figure | None
         math.log(saved[2] / saved[1]),
     )
     more = math.hypot(
-        math.log(cold.high / cold.median),
-        math.log(baseline.median / baseline.low),
-        math.log(saved[1] / saved[0]),
+        math.log(cold.high / cold.median), math.log(baseline.median / baseline.low), math.log(saved[1] / saved[0])
     )
     return Figure(calls, calls * math.exp(-fewer), calls * math.exp(more), cold.n)
 

@@ -12,9 +12,7 @@ from tcready.bench.repeat_comparison import again, noise_of
 if TYPE_CHECKING:
     from tcready.schema.bench import ArmBench, Bench, Figure
 
-_CHANGES_BY_ITSELF = frozenset(
-    {"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed", "peak"}
-)
+_CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed", "peak"})
 """Words in names of stack entries that may differ: they change from run to run, or with the code that is compared."""
 
 _PLAN = "plan"
@@ -100,9 +98,7 @@ def _missing(before: Bench, after: Bench) -> Iterator[str]:
     for case in before.cases:
         for arm in case.arms:
             other = now.get((case.case, arm.arm))
-            if arm.seconds is not None and (
-                other is None or (other.seconds is None and other.verdict != "failed")
-            ):
+            if arm.seconds is not None and (other is None or (other.seconds is None and other.verdict != "failed")):
                 yield f"{arm.arm} in {case.case}"
 
 
@@ -150,12 +146,8 @@ def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: f
     if found.ratio is None or not found.slower or found.ratio.median <= 1 + threshold:
         why = found.why_not
         if not why and found.ratio is not None and found.ratio.median > 1 + threshold:
-            times = (
-                f"{found.ratio.median:.3f} times as long ({found.ratio.low:.3f} to {found.ratio.high:.3f})"
-            )
-            why = (
-                f"it takes {times}, which noise alone could explain: use more --processes, on a quiet machine"
-            )
+            times = f"{found.ratio.median:.3f} times as long ({found.ratio.low:.3f} to {found.ratio.high:.3f})"
+            why = f"it takes {times}, which noise alone could explain: use more --processes, on a quiet machine"
         why = f"{name}: {why}" if why else ""
         return ArmChanged(case, now.arm, *seconds, found.ratio, False, why_not=why)
     bounds = f"{found.ratio.low:.3f} to {found.ratio.high:.3f}"

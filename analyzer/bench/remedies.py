@@ -55,8 +55,7 @@ NESTED_BREAKS = RemedyCandidate(
     "outputs",
 )
 ANY_SIZE = RemedyCandidate(
-    Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"),
-    "kernels for any size may be slower",
+    Arm("dynamic sizes", "model = torch.compile(model, dynamic=True)"), "kernels for any size may be slower"
 )
 BLOCKS = RemedyCandidate(
     Arm(

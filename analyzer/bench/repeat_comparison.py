@@ -49,7 +49,5 @@ def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
 
 def noise_of(*benches: Bench) -> float:
     """Return by how much eager differed from itself: the largest distance of an interval end from 1, as a logarithm."""
-    ends = [
-        end for bench in benches if bench.noise for end in (bench.noise.ratio.low, bench.noise.ratio.high)
-    ]
+    ends = [end for bench in benches if bench.noise for end in (bench.noise.ratio.low, bench.noise.ratio.high)]
     return max((abs(math.log(end)) for end in ends if 0 < end < math.inf), default=0.0)

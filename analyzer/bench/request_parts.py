@@ -35,14 +35,10 @@ class BenchWanted:
     def again(self, **options: object) -> str:
         """Return the command that runs the bench with these options; for an object, the call."""
         if not self.in_process:
-            return " ".join(
-                ["tcready bench", self.target, *(f"--{name} {value}" for name, value in options.items())]
-            )
+            return " ".join(["tcready bench", self.target, *(f"--{name} {value}" for name, value in options.items())])
         if self.arms:
             options = {"arm": list(self.arms), **options}
         given = ", ".join(f'"{name}": {value!r}' for name, value in options.items())
         return (
-            f"tcready.check(model, inputs, bench={{{given}}})"
-            if given
-            else "tcready.check(model, inputs, bench=True)"
+            f"tcready.check(model, inputs, bench={{{given}}})" if given else "tcready.check(model, inputs, bench=True)"
         )

@@ -107,11 +107,7 @@ def verdict_of(seen: BenchEvidence, limits: Limits) -> tuple[ArmVerdict, str]:
     if seen.parity is False:
         return "failed", f"its outputs differ from eager: {seen.parity_detail or 'no detail'}"
     if seen.speedup is None:
-        why = (
-            f"it was not timed: {seen.untimed}"
-            if seen.untimed
-            else "too few blocks were timed together with eager"
-        )
+        why = f"it was not timed: {seen.untimed}" if seen.untimed else "too few blocks were timed together with eager"
         return "inconclusive", why
     verdict, reason = _of_times(seen, seen.speedup, limits)
     return verdict, "; ".join([reason, *_remarks(seen, verdict, limits)])
@@ -136,10 +132,7 @@ def _of_times(seen: BenchEvidence, speedup: Figure, limits: Limits) -> tuple[Arm
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None
     if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
-        return (
-            "inconclusive",
-            f"{times}, but two measurements of eager differ as much: repeat on a quiet machine",
-        )
+        return ("inconclusive", f"{times}, but two measurements of eager differ as much: repeat on a quiet machine")
     if verdict == "inconclusive" and probable != "inconclusive":
         return probable, f"{times}; {seen.processes} processes agree, but they are too few to be sure"
     if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
@@ -155,19 +148,13 @@ def _of_times(seen: BenchEvidence, speedup: Figure, limits: Limits) -> tuple[Arm
     if seen.profile is None or seen.eager_profile is None:
         return "likely_gain", f"{times}, but no profile was made to explain it"
     if seen.parity is None:
-        return (
-            "likely_gain",
-            f"{times}, but its outputs were not compared: {seen.parity_detail or 'not measured'}",
-        )
+        return ("likely_gain", f"{times}, but its outputs were not compared: {seen.parity_detail or 'not measured'}")
     causes = _causes(seen, limits)
     if not causes:
         return "likely_gain", f"{times}, but nothing in the profile explains it"
     grown = memory_growth(seen.memory, seen.eager_memory, seen.on_device, limits)
     if grown is not None:
-        return (
-            "no_gain",
-            f"{times}, but it takes {grown:.2f} times eager's memory (limit {limits.memory_growth:g})",
-        )
+        return ("no_gain", f"{times}, but it takes {grown:.2f} times eager's memory (limit {limits.memory_growth:g})")
     return verdict, f"{times}: {', '.join(causes)}"
 
 
@@ -184,11 +171,7 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
     """
     found = []
     on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
-    if (
-        eager.kernels is not None
-        and arm.kernels is not None
-        and arm.kernels * (1 + min_effect) < eager.kernels
-    ):
+    if eager.kernels is not None and arm.kernels is not None and arm.kernels * (1 + min_effect) < eager.kernels:
         of_what = (
             ("kernel" if on_device else "operator or kernel")
             if arm.kernels == 1
@@ -213,9 +196,7 @@ def slowness(seen: BenchEvidence, min_effect: float = MIN_EFFECT) -> tuple[str, 
         took = min(arm.dynamo_seconds, seen.seconds)  # the profiler adds to it
         if took > NOTICEABLE * seen.seconds:
             guards = f" ({guards_text(arm.guards, arm.python_guards)})" if arm.guards else ""
-            found.append(
-                f"Dynamo's guards{guards} take {time_text(took)} of a call of {time_text(seen.seconds)}"
-            )
+            found.append(f"Dynamo's guards{guards} take {time_text(took)} of a call of {time_text(seen.seconds)}")
     if seen.breaks:
         found.append(f"{seen.breaks} graph break{'' if seen.breaks == 1 else 's'}")
     if seen.recompiles:
@@ -231,9 +212,7 @@ def slowness(seen: BenchEvidence, min_effect: float = MIN_EFFECT) -> tuple[str, 
         if before and after and after > before * (1 + min_effect):
             on_cpu = arm.kernel_seconds is None  # the profiler adds to what is not in an operator
             where, how = (
-                ("outside of operators", " (with the profiler on)")
-                if on_cpu
-                else ("in Python and launches", "")
+                ("outside of operators", " (with the profiler on)") if on_cpu else ("in Python and launches", "")
             )
             found.append(f"{time_text(after)} {where} against eager's {time_text(before)}{how}")
     return tuple(found)
@@ -320,17 +299,9 @@ def overall(
         reason += f"; {_waiting(loader)}"
         gain = _fed(loader, arm.speedup.median) if arm.speedup else 1.0
         if verdict in GAINS and gain < 1 + limits.min_effect:
-            return (
-                "no_gain",
-                f"with data loading included, the speedup would be {gain:.3f} times; {reason}",
-                EAGER,
-            )
+            return ("no_gain", f"with data loading included, the speedup would be {gain:.3f} times; {reason}", EAGER)
     if verdict not in GAINS:
-        alone = [
-            f"{case.recommended} in {case.case}"
-            for case in cases[:-1]
-            if case.recommended not in (None, EAGER)
-        ]
+        alone = [f"{case.recommended} in {case.case}" for case in cases[:-1] if case.recommended not in (None, EAGER)]
         if alone:
             reason += f"; a gain only with {', '.join(alone)}"
     return verdict, reason, recommended

@@ -61,9 +61,7 @@ def _finite(_context: click.Context, parameter: click.Parameter, number: float |
     return number
 
 
-def complete_codes(
-    _context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def complete_codes(_context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a rule code, or the last code of a list."""
     from click.shell_completion import CompletionItem
 
@@ -75,9 +73,7 @@ def complete_codes(
     ]
 
 
-def complete_files(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete files: the shell does it."""
     from click.shell_completion import CompletionItem
 
@@ -104,18 +100,11 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
 def _share(_context: click.Context, parameter: click.Parameter, given: object) -> float | None:
     share = share_of(given)
     if given is not None and share is None:
-        raise TcreadyError(
-            f"{parameter.opts[0]} {given}: expected a share above 0 and below 1, such as 2% or 0.02"
-        )
+        raise TcreadyError(f"{parameter.opts[0]} {given}: expected a share above 0 and below 1, such as 2% or 0.02")
     return share
 
 
-_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {
-    "list": _codes,
-    "globs": _per_file,
-    "number": _finite,
-    "share": _share,
-}
+_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {"list": _codes, "globs": _per_file, "number": _finite, "share": _share}
 
 
 _COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": complete_codes, "files": complete_files}
@@ -158,8 +147,7 @@ class CommandOptions:
         ),
     )
     output_format: str = field(
-        default="text",
-        metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True),
+        default="text", metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True)
     )
     output: str | None = field(
         default=None,
@@ -174,9 +162,7 @@ class CommandOptions:
     )
     html: str | None = field(
         default=None,
-        metadata=ask(
-            "text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True
-        ),
+        metadata=ask("text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True),
     )
     editor: str = field(
         default="none",
@@ -208,9 +194,7 @@ class CommandOptions:
             paired=False,
         ),
     )
-    quiet: bool = field(
-        default=False, metadata=ask("flag", "Print only errors to stderr.", short="-q", paired=False)
-    )
+    quiet: bool = field(default=False, metadata=ask("flag", "Print only errors to stderr.", short="-q", paired=False))
 
 
 CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
@@ -251,9 +235,7 @@ class ByPurpose(click.Command):
                     formatter.write_dl(rows)
 
 
-HOW_TO_RUN = frozenset(
-    {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
-)
+HOW_TO_RUN = frozenset({"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"})
 """Fields of RunOptions that `fix` and `prove` have as well."""
 
 
@@ -272,11 +254,7 @@ def with_options(*values: type, only: frozenset[str] | None = None) -> Callable[
 def _click_option(each: Declared) -> Callable[[_Command], _Command]:
     option = each.option
     flag = f"--{each.name}"
-    more: dict[str, Any] = {
-        "metavar": option.metavar,
-        "help": option.help,
-        "callback": _CALLBACKS.get(option.kind),
-    }
+    more: dict[str, Any] = {"metavar": option.metavar, "help": option.help, "callback": _CALLBACKS.get(option.kind)}
     if option.kind == "flag":
         flag = f"{flag}/--no-{each.name}" if option.paired else flag
         more |= {"is_flag": True}
@@ -316,9 +294,7 @@ def settings_of(context: click.Context, *, isolated: bool) -> Settings:
     return settings_at(Path.cwd(), _given(context), isolated=isolated)
 
 
-def settings_at(
-    root: Path, given: Mapping[str, Any] = MappingProxyType({}), *, isolated: bool = False
-) -> Settings:
+def settings_at(root: Path, given: Mapping[str, Any] = MappingProxyType({}), *, isolated: bool = False) -> Settings:
     """Return the settings from the pyproject.toml in `root`, overridden by `given`. Raises TcreadyError for invalid
     settings."""
     in_project = {} if isolated else pyproject.options(root, *VALUES, CommandOptions)

@@ -9,14 +9,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.arguments import (
-    HOW_TO_RUN,
-    CommandOptions,
-    complete_files,
-    settings_of,
-    with_options,
-    writable,
-)
+from tcready.cli.arguments import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options, writable
 from tcready.cli.output import say, show, validate_output_files
 from tcready.cli.progress_display import show_progress
 from tcready.portable.options import BenchOptions, ReadOptions, RunOptions
@@ -33,11 +26,7 @@ from tcready.schema.enums import TcreadyError
 @with_options(CommandOptions, only=frozenset({"editor"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    callback=writable,
-    help="Write the report to this file instead of stdout.",
+    "-o", "--output", metavar="FILE", callback=writable, help="Write the report to this file instead of stdout."
 )
 @click.option("--html", metavar="FILE", callback=writable, help="Also write the HTML page to this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Print findings and runs in full.")
@@ -82,16 +71,7 @@ def bench(
         except TcreadyError as error:
             unknown = error
     # Only now: the output may be the file that was compared with.
-    show(
-        report,
-        output_format,
-        output,
-        html,
-        third_party=False,
-        quiet=quiet,
-        verbose=verbose,
-        editor=options["editor"],
-    )
+    show(report, output_format, output, html, third_party=False, quiet=quiet, verbose=verbose, editor=options["editor"])
     if unknown is not None:
         raise unknown
     for line in slower:

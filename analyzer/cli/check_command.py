@@ -8,14 +8,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.arguments import (
-    CHECK_OPTIONS,
-    ByPurpose,
-    CommandOptions,
-    complete_files,
-    settings_of,
-    with_options,
-)
+from tcready.cli.arguments import CHECK_OPTIONS, ByPurpose, CommandOptions, complete_files, settings_of, with_options
 from tcready.cli.output import say_what_failed, show, show_comparison, validate_output_files, write_out
 from tcready.cli.progress_display import show_progress
 from tcready.config.resolution import Settings, shown
@@ -30,18 +23,11 @@ SHOWN = 40
 @click.command(cls=ByPurpose)
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
 @click.option("--isolated", is_flag=True, help="Ignore pyproject.toml.")
-@click.option(
-    "--show-settings", is_flag=True, help="Show each option, its value and its source; do not run a check."
-)
+@click.option("--show-settings", is_flag=True, help="Show each option, its value and its source; do not run a check.")
 @with_options(*CHECK_OPTIONS)
 @click.pass_context
 def check(
-    context: click.Context,
-    /,
-    targets: tuple[str, ...],
-    isolated: bool,
-    show_settings: bool,
-    **_options: Any,
+    context: click.Context, /, targets: tuple[str, ...], isolated: bool, show_settings: bool, **_options: Any
 ) -> int:
     """Check TARGETS: read the source, run targets that provide inputs, and report.
 
@@ -109,12 +95,7 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
             targets, (version, against), settings, announce=announce, progress=progress
         )
     show_comparison(
-        compared,
-        command.output_format,
-        command.output,
-        command.html,
-        editor=command.editor,
-        quiet=command.quiet,
+        compared, command.output_format, command.output, command.html, editor=command.editor, quiet=command.quiet
     )
     if api.exit_code(after) == 2:
         return 2
@@ -136,11 +117,7 @@ def _statistics(report: Report) -> str:
         f"{seen['calls_cut']} cut by a limit\n"
     )
     kinds = {"source": "source that is read", "library": "known names", "value": "known values"}
-    counts = [
-        f"{seen[f'calls_to_{kind}']} to {words}"
-        for kind, words in kinds.items()
-        if f"calls_to_{kind}" in seen
-    ]
+    counts = [f"{seen[f'calls_to_{kind}']} to {words}" for kind, words in kinds.items() if f"calls_to_{kind}" in seen]
     if counts:
         table += f"of these {', '.join(counts)}\n"
     unresolved = seen.get("unresolved", ())

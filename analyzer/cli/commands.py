@@ -42,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        code = complain(
-            error.format_message() + (f" (try `{context.command_path} --help`)" if context else "")
-        )
+        code = complain(error.format_message() + (f" (try `{context.command_path} --help`)" if context else ""))
     except (KeyboardInterrupt, click.Abort):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # another would end this with a traceback
@@ -152,12 +150,7 @@ class App(click.Group):
 
 @click.group(cls=App, commands=Commands(), context_settings=CONTEXT, invoke_without_command=True)
 @click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version.",
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
 )
 @click.pass_context
 def app(context: click.Context) -> None:

@@ -25,18 +25,12 @@ class FixFlags:
 
     diff: bool = field(
         default=False,
-        metadata=ask(
-            "flag", "Print the changes as one patch and write no files. This is the default.", paired=False
-        ),
+        metadata=ask("flag", "Print the changes as one patch and write no files. This is the default.", paired=False),
     )
     apply: bool = field(default=False, metadata=ask("flag", "Write the changes to your files.", paired=False))
     verify: bool = field(
         default=False,
-        metadata=ask(
-            "flag",
-            "Verify each change by runs before and after it, in every target.",
-            paired=False,
-        ),
+        metadata=ask("flag", "Verify each change by runs before and after it, in every target.", paired=False),
     )
     unsafe: bool = field(
         default=False,
@@ -65,22 +59,17 @@ class FixFlags:
         ),
     )
     allow_dirty: bool = field(
-        default=False,
-        metadata=ask("flag", "Also write to files that have uncommitted changes.", paired=False),
+        default=False, metadata=ask("flag", "Also write to files that have uncommitted changes.", paired=False)
     )
     patch_dir: str | None = field(
         default=None,
-        metadata=ask(
-            "text", "Write own.patch, site-packages.patch and fixes.json to this folder.", metavar="DIR"
-        ),
+        metadata=ask("text", "Write own.patch, site-packages.patch and fixes.json to this folder.", metavar="DIR"),
     )
     as_: str = field(
-        default="text",
-        metadata=ask("choice", "Format of the output.", name="output-format", choices=("text", "json")),
+        default="text", metadata=ask("choice", "Format of the output.", name="output-format", choices=("text", "json"))
     )
     silent: bool = field(
-        default=False,
-        metadata=ask("flag", "Print only errors to stderr.", name="quiet", short="-q", paired=False),
+        default=False, metadata=ask("flag", "Print only errors to stderr.", name="quiet", short="-q", paired=False)
     )
 
 

@@ -37,12 +37,7 @@ def mcp(context: click.Context, /, root: str, no_run: bool, **_options: Any) -> 
     try:
         from tcready.integrations.mcp.protocol_server import serve
     except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.partition(".")[0] not in (
-            "mcp",
-            "mcp_types",
-            "anyio",
-            "pydantic",
-        ):
+        if missing.name is None or missing.name.partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
             raise
         raise TcreadyError("tcready mcp needs the package mcp: pip install 'tcready[mcp]'") from None
     from tcready.integrations.mcp.tools import ListedPlace

@@ -88,18 +88,11 @@ def show(
         pass
     elif output_format == "text":
         text = api.render(
-            report,
-            "text",
-            third_party=third_party,
-            verbose=verbose,
-            stored=stored,
-            **on_terminal(to_file=bool(output)),
+            report, "text", third_party=third_party, verbose=verbose, stored=stored, **on_terminal(to_file=bool(output))
         )
     else:
         text = api.render(
-            report,
-            output_format,
-            **({"json": {}, "html": of_page}.get(output_format, {"third_party": third_party})),
+            report, output_format, **({"json": {}, "html": of_page}.get(output_format, {"third_party": third_party}))
         )
     put_page(html, report, of_page, quiet=quiet)
     put(output, text)
@@ -117,13 +110,7 @@ def say_what_failed(report: Report, output_format: str, output: str | None) -> N
 
 
 def show_comparison(
-    compared: Comparison,
-    output_format: str,
-    output: str | None,
-    html: str | None,
-    *,
-    editor: str,
-    quiet: bool,
+    compared: Comparison, output_format: str, output: str | None, html: str | None, *, editor: str, quiet: bool
 ) -> None:
     """Render a comparison of two reports and write it to the requested destination."""
     of_page = {"editor": editor, "root": Path.cwd()}
@@ -131,9 +118,7 @@ def show_comparison(
     put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
 
 
-def put_page(
-    html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool
-) -> None:
+def put_page(html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool) -> None:
     """Write the HTML page, if requested, and print its path."""
     if not html:
         return

@@ -34,11 +34,7 @@ from tcready.schema.report import Report
 @click.option("--compare", is_flag=True, help="Report what changed from the first file to the second.")
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    callback=writable,
-    help="Write the report to this file instead of stdout.",
+    "-o", "--output", metavar="FILE", callback=writable, help="Write the report to this file instead of stdout."
 )
 @click.option("--html", metavar="FILE", callback=writable, help="Also write the HTML page to this file.")
 @click.option(
@@ -51,8 +47,7 @@ from tcready.schema.report import Report
 @click.option(
     "--fail-on",
     type=click.Choice(LEVELS[::-1]),
-    help="Exit 1 if there is a finding at this level or above. Default: `warning` with --compare, "
-    "otherwise never.",
+    help="Exit 1 if there is a finding at this level or above. Default: `warning` with --compare, otherwise never.",
 )
 @click.option(
     "--third-party",
@@ -82,10 +77,7 @@ def report(
     of a job that nobody can run again.
     """
     validate_output_files({"--output": output, "--html": html})
-    if output_format not in (
-        "json",
-        "html",
-    ):  # what can be read back may take the place of what it was made of
+    if output_format not in ("json", "html"):  # what can be read back may take the place of what it was made of
         validate_output_files({"--output": output}, files)
     api.editor_address(editor)
     if moved and not traces:
@@ -109,9 +101,7 @@ def report(
         )
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if traces:
-        raise TcreadyError(
-            "--trace makes one report and --compare takes two: store the report as JSON, then compare"
-        )
+        raise TcreadyError("--trace makes one report and --compare takes two: store the report as JSON, then compare")
     if len(files) != 2:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER")
     before, after = (api.combine([file]) for file in files)

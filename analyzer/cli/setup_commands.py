@@ -14,13 +14,7 @@ from tcready.schema.enums import TcreadyError
 
 @click.command()
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default="worker.pyz",
-    show_default=True,
-    callback=writable,
-    help="File to write.",
+    "-o", "--output", metavar="FILE", default="worker.pyz", show_default=True, callback=writable, help="File to write."
 )
 def worker(output: str) -> None:
     """Write the standalone worker: one file that runs a model on a machine that has only Python and torch.
@@ -76,9 +70,7 @@ def completion(shell: str) -> None:
         raise TcreadyError(f"the installed click does not support completion in {shell}")
     # bash's own `source` starts bash to ask for its version; the script is the same
     write_out(
-        ShellComplete.source(
-            found(click.get_current_context().find_root().command, {}, "tcready", "_TCREADY_COMPLETE")
-        )
+        ShellComplete.source(found(click.get_current_context().find_root().command, {}, "tcready", "_TCREADY_COMPLETE"))
         + "\n"
     )
 

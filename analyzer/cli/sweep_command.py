@@ -10,14 +10,7 @@ from tcready import api
 from tcready.cli.arguments import HOW_TO_RUN, CommandOptions, complete_files, settings_of, with_options
 from tcready.cli.output import say_what_failed, show, validate_output_files, validate_page_folder
 from tcready.cli.progress_display import show_progress
-from tcready.portable.options import (
-    MATRIX_AXES,
-    ReadOptions,
-    ReportOptions,
-    RunOptions,
-    SweepOptions,
-    WorkOptions,
-)
+from tcready.portable.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema.enums import TcreadyError
 
 HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}

@@ -68,14 +68,10 @@ class Addition:
 
     def diff(self) -> str:
         """Return the addition as a unified diff."""
-        old, new = (
-            text.decode("utf-8").splitlines(keepends=True) for text in (self.before or b"", self.after)
-        )
+        old, new = (text.decode("utf-8").splitlines(keepends=True) for text in (self.before or b"", self.after))
         start = "/dev/null" if self.before is None else f"a/{self.path.name}"
         made = difflib.unified_diff(old, new, start, f"b/{self.path.name}")
-        return "".join(
-            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made
-        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)
 
 
 @dataclass(frozen=True)
@@ -177,17 +173,11 @@ def _with_table(_root: Path, before: bytes | None) -> bytes:
         now = pyproject.parse_project(after.encode())
         grown = dict(now["tool"])
         added = grown.pop("tcready")
-        expected = (
-            {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
-        )
+        expected = {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
     except (TcreadyError, LookupError, TypeError):
-        raise _Unable(
-            f"[{pyproject.TABLE}] cannot be added below the existing text; add it by hand"
-        ) from None
+        raise _Unable(f"[{pyproject.TABLE}] cannot be added below the existing text; add it by hand") from None
     if not added or repr(expected) != repr(dict(contents)):
-        raise _Unable(
-            f"[{pyproject.TABLE}] cannot be added without changing the existing text; add it by hand"
-        )
+        raise _Unable(f"[{pyproject.TABLE}] cannot be added without changing the existing text; add it by hand")
     return after.encode()
 
 
@@ -217,9 +207,7 @@ def _with_hook(root: Path, before: bytes | None) -> bytes:
         return _appended(text, "repos:\n" + _indented(entry, 2)).encode()
     place = _end_of_repos(text)
     if place is None:
-        raise _Unable(
-            f"its form is not one that can be added to safely; add this to `repos` by hand:\n{entry}"
-        )
+        raise _Unable(f"its form is not one that can be added to safely; add this to `repos` by hand:\n{entry}")
     position, depth = place
     end = _line_end(text)
     gap = "" if text[:position].endswith("\n") else end

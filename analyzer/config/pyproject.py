@@ -119,9 +119,7 @@ def _contents(root: Path) -> Mapping[str, Any]:
         data, _ = contents(root / FILE)  # no pipe, which may never answer
     except OSError:
         return {}
-    if (
-        b"tcready" not in data and b"\0" not in data
-    ):  # spares the parser for every project that says nothing here
+    if b"tcready" not in data and b"\0" not in data:  # spares the parser for every project that says nothing here
         return {}
     return _table(_table(parse_project(data).get("tool"), "tool").get("tcready"), TABLE)
 
@@ -153,20 +151,14 @@ def _target_table(
         )
     of_several = target is not None and not of_library and Target.parse(target).name is None
     if of_several and of_list and found:
-        raise TcreadyError(
-            f"{named}: [{where}] {next(iter(found))} goes with one model: name it, as {target}::Name"
-        )
+        raise TcreadyError(f"{named}: [{where}] {next(iter(found))} goes with one model: name it, as {target}::Name")
     if target is None or (of_several and not of_list):
         raise TcreadyError(f"{named}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
     return TargetTable(name, target, found, section)
 
 
 def _read(
-    table: Mapping[str, Any],
-    known: Mapping[str, Declared],
-    where: str,
-    keys: Iterable[str],
-    named: str = FILE,
+    table: Mapping[str, Any], known: Mapping[str, Declared], where: str, keys: Iterable[str], named: str = FILE
 ) -> dict[str, Any]:
     """Return the values in a table, by field. `keys` are all valid keys."""
     found: dict[str, Any] = {}

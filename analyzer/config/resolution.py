@@ -119,18 +119,14 @@ class Settings:
             lost.add("weights")
         values = {name: value for name, value in table.values.items() if name not in lost}
         return dataclasses.replace(
-            self,
-            values={**self.values, **values},
-            sources={**self.sources, **dict.fromkeys(values, table.source)},
+            self, values={**self.values, **values}, sources={**self.sources, **dict.fromkeys(values, table.source)}
         )
 
     def with_keywords(self, given: Mapping[str, Any]) -> Settings:
         """Return these settings with the keywords of a call from Python."""
         read = keywords(given)
         return dataclasses.replace(
-            self,
-            values={**self.values, **read},
-            sources={**self.sources, **dict.fromkeys(read, COMMAND_LINE)},
+            self, values={**self.values, **read}, sources={**self.sources, **dict.fromkeys(read, COMMAND_LINE)}
         )
 
 
@@ -172,9 +168,7 @@ def _default(each: Declared, at_command: bool) -> Any:
     return chosen if at_command and chosen is not ... else each.default
 
 
-def keywords(
-    given: Mapping[str, Any], values: Sequence[type] = VALUES, caller: str = "check"
-) -> dict[str, Any]:
+def keywords(given: Mapping[str, Any], values: Sequence[type] = VALUES, caller: str = "check") -> dict[str, Any]:
     """Return the settings of a call from Python, by field; None is the same as leaving it out.
 
     Args:
@@ -288,11 +282,7 @@ def share_of(given: Any) -> float | None:
     """Return a share above 0 and below 1, given as such or in percent, as "2%"; None for anything else."""
     percent = isinstance(given, str) and given.rstrip().endswith("%")
     try:
-        number = (
-            float(given.rstrip().removesuffix("%")) / (100 if percent else 1)
-            if isinstance(given, str)
-            else given
-        )
+        number = float(given.rstrip().removesuffix("%")) / (100 if percent else 1) if isinstance(given, str) else given
     except ValueError:
         return None
     found = _number(number)

@@ -70,9 +70,7 @@ def arms_of(wanted: BenchOptions, plan: Plan | None, patch: Callable[[], PatchTo
             found.append(Arm(name, plan.code))
         else:
             known = ", ".join([*MODES, *OF_A_RUN])
-            raise TcreadyError(
-                f"--arm {name}: there is {known}; for another, --arm {name}='torch.compile(model, ...)'"
-            )
+            raise TcreadyError(f"--arm {name}: there is {known}; for another, --arm {name}='torch.compile(model, ...)'")
     return tuple(found)
 
 
@@ -97,8 +95,6 @@ def _code(name: str, code: str) -> str:
         and ast.unparse(last.value.func).startswith("model.")
     )
     if len(tree.body) == 1 and isinstance(last, ast.Expr) and not in_place:
-        is_late = any(
-            isinstance(node, ast.Lambda) for node in ast.walk(tree)
-        )  # it finds `model` when it is called
+        is_late = any(isinstance(node, ast.Lambda) for node in ast.walk(tree))  # it finds `model` when it is called
         return f"model = (lambda model: {code})(model)" if is_late else f"model = {code}"
     return code

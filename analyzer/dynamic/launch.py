@@ -58,9 +58,7 @@ have the same memory layout."""
 
 
 def observe(
-    request: RunRequest,
-    progress: Callable[[Progress], None] = lambda _: None,
-    stays: StayingWorker | None = None,
+    request: RunRequest, progress: Callable[[Progress], None] = lambda _: None, stays: StayingWorker | None = None
 ) -> Observation:
     """Run the target in a separate process. Whatever the target does, the answer is an Observation. If the run ends
     well, `stays` takes over its process.
@@ -83,9 +81,7 @@ def observe(
         seen, state = _run_once(once, work, progress, stays)
         seconds += seen.seconds or 0.0
         seen = replace(seen, seconds=round(seconds, 4))
-        failed = next(
-            (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
-        )
+        failed = next((stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None)
         case = _case_of(failed, state) if failed is not None and state is not None else None
         if failed is None or state is None or case is None or len(state.cases) < 2:
             return with_failed_cases(seen, failed_cases)
@@ -100,9 +96,7 @@ def refuse_trace_folder(folder: Path, named: str) -> None:
     """Raise TcreadyError if the folder for torch's trace is not empty or cannot be written."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
-            raise TcreadyError(
-                f"--trace-out {named}: the folder is not empty, and traces would mix: name another"
-            )
+            raise TcreadyError(f"--trace-out {named}: the folder is not empty, and traces would mix: name another")
         there = next(each for each in (folder, *folder.parents) if each.exists())
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise TcreadyError(f"--trace-out {named}: it cannot be written there")
@@ -271,9 +265,7 @@ class StayingWorker:
         """Run the stages in a new process and return how they ended. The process stays if they ended well."""
         self.close()
         self._folder, self._request_number = folder, 0
-        self._request = request = replace(
-            request, server=None
-        )  # a copy would have its memory laid out like others
+        self._request = request = replace(request, server=None)  # a copy would have its memory laid out like others
         room = Path(folder.name)
         with signals_wait():
             started = start_process(request, root, room)
@@ -301,9 +293,7 @@ class StayingWorker:
             started = start_process(request, work.root, room, benched=True)
             self._running = started if isinstance(started, RunningWorker) else None
 
-    def bench(
-        self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]
-    ) -> BenchAnswer:
+    def bench(self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]) -> BenchAnswer:
         """Like the function `bench`, in this process. Whatever happens, the answer is a BenchAnswer."""
         assert self._request is not None
         assert self._folder is not None
@@ -363,10 +353,7 @@ def _case_of(failed: Stage, state: State) -> str | None:
 
 
 def _run_once(
-    request: RunRequest,
-    work: Work,
-    progress: Callable[[Progress], None],
-    stays: StayingWorker | None = None,
+    request: RunRequest, work: Work, progress: Callable[[Progress], None], stays: StayingWorker | None = None
 ) -> tuple[Observation, State | None]:
     """Run one worker from start to end, or until its run is over and it stays."""
     if stays is not None and not stays.suits(request):
@@ -376,8 +363,7 @@ def _run_once(
         room = Path(stack.enter_context(folder) if stays is None else folder.name)
         build_bundle(room / "worker.pyz")
         write_json(
-            str(room / "request.json"),
-            replace(work, stays=stays is not None, steps=stays.steps if stays else 1),
+            str(room / "request.json"), replace(work, stays=stays is not None, steps=stays.steps if stays else 1)
         )
         began = time.monotonic()
         if stays is None:
@@ -413,13 +399,7 @@ def _work(request: RunRequest, root: str) -> Work:
     options = request.options
     if options.trace_out is not None:
         options = replace(options, trace_out=os.path.join(root, options.trace_out))
-    return Work(
-        request.target,
-        options,
-        root,
-        request.own_packages,
-        tuple(os.path.abspath(entry) for entry in entries),
-    )
+    return Work(request.target, options, root, request.own_packages, tuple(os.path.abspath(entry) for entry in entries))
 
 
 def _read_answer(kind: type[_T], path: Path) -> _T | None:

@@ -118,9 +118,7 @@ def ended_by(dead: State | None, first: State | None) -> State | None:
     at = STAGES.index(dead.doing)
     if first is None or first.doing is None or STAGES.index(first.doing) < at:
         return dead
-    return replace(
-        first, doing=dead.doing, settled=tuple(name for name in first.settled if STAGES.index(name) < at)
-    )
+    return replace(first, doing=dead.doing, settled=tuple(name for name in first.settled if STAGES.index(name) < at))
 
 
 def describe_places(places: Sequence[tuple[int, str | None]]) -> str:
@@ -152,8 +150,7 @@ def combine_ranks(
         seen = _join_findings(seen, other)
     hooks = dict.fromkeys(_frame(site) for site in seen.break_sites if is_fsdp_hook(site))
     shared = next(
-        (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel),
-        None,
+        (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel), None
     )
     files = dict(seen.sources)
     differences = tuple(
@@ -187,11 +184,7 @@ def _join_findings(seen: Observation, other: Observation) -> Observation:
         ),
         recompiles=(
             *seen.recompiles,
-            *(
-                each
-                for each in other.recompiles
-                if (each.path, each.line, each.symbol, each.case) not in again
-            ),
+            *(each for each in other.recompiles if (each.path, each.line, each.symbol, each.case) not in again),
         ),
         sources=tuple(sorted({*seen.sources, *other.sources})),
         digests=tuple(sorted({*seen.digests, *other.digests})),
@@ -303,10 +296,7 @@ def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
 
 
 def _first_difference(
-    graphs: Sequence[tuple[RankOperation, ...] | None],
-    number: int,
-    case: str | None,
-    left: Sequence[Left],
+    graphs: Sequence[tuple[RankOperation, ...] | None], number: int, case: str | None, left: Sequence[Left]
 ) -> RankDifference | None:
     """Return the first operation at which the graphs of one number differ between ranks; None if they do not."""
     texts = [None if graph is None else [(each.text, each.inputs) for each in graph] for graph in graphs]
@@ -314,11 +304,7 @@ def _first_difference(
         return None
     lengths = [len(each) if each is not None else 0 for each in texts]
     at = next(
-        (
-            index
-            for index in range(min(lengths))
-            if len({each[index] for each in texts if each is not None}) > 1
-        ),
+        (index for index in range(min(lengths)) if len({each[index] for each in texts if each is not None}) > 1),
         min(lengths),
     )
     alike = len({graph[at].text if graph is not None and at < len(graph) else "" for graph in graphs}) == 1

@@ -35,11 +35,7 @@ PARITY_SHARE = 0.07
 LOADER_SECONDS = 20.0
 REMEDY_BLOCKS = 5
 """The number of timed blocks of each remedy. It is small because remedies do not affect the verdict."""
-NEED_PROCESSES = (
-    "steady state in further processes",
-    "cold start, and memory",
-    "cold start with a warm cache",
-)
+NEED_PROCESSES = ("steady state in further processes", "cold start, and memory", "cold start with a warm cache")
 """Measurements that need more than one process."""
 NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
 """Measurements that are skipped if the first process timed nothing."""
@@ -113,9 +109,7 @@ class Schedule:
     def left(self) -> float:
         return self.ends - time.monotonic()
 
-    def ask(
-        self, purpose: BenchPurpose, request: BenchRequest, words: str, *, more: float = 0.0
-    ) -> BenchAnswer | None:
+    def ask(self, purpose: BenchPurpose, request: BenchRequest, words: str, *, more: float = 0.0) -> BenchAnswer | None:
         """Run one process and return its answer. Return None, and add a line to `cut`, if the budget does not allow it.
         `more`: seconds in addition to the budget."""
         if self.done and self.left() + more < min(self.longest or LEAST, LEAST):
@@ -299,19 +293,13 @@ def _steady(work: Schedule, number: int) -> bool:
         if len(arms) > 2 and work.shares:
             # Only now is it known that arms share a limit: all compiled arms but the first get their own processes.
             first = arms[:2]
-            measured_first = tuple(
-                each for each in answer.measured if each.arm in {arm.name for arm in first}
-            )
+            measured_first = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
             work.done[-1] = BenchProcess(
-                dataclasses.replace(request, arms=first),
-                dataclasses.replace(answer, measured=measured_first),
-                "steady",
+                dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=measured_first), "steady"
             )
     if ended and not any_timed:  # each compiled arm ended its process, and eager code with it
         eager = work.arms[:1]
-        answer = work.ask(
-            "steady", request_of(eager), f"steady state of {_named(eager)}, process {number + 1}"
-        )
+        answer = work.ask("steady", request_of(eager), f"steady state of {_named(eager)}, process {number + 1}")
         any_timed = answer is not None and any(each.blocks for each in answer.measured)
     return any_timed
 
@@ -395,9 +383,7 @@ def _cold(work: Schedule) -> None:
             (arm,),
             **work.step,
             cache=str(work.room / f"cold-{arm.name}"),
-            artifacts=str(work.room / f"{arm.name}-{CARRIED}")
-            if arm.code and not work.wanted.quick
-            else None,
+            artifacts=str(work.room / f"{arm.name}-{CARRIED}") if arm.code and not work.wanted.quick else None,
         )
         work.ask("cold", request, f"first call of {arm.name}, nothing cached")
 

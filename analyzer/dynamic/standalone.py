@@ -95,9 +95,7 @@ def _refuse_unwritable(path: str) -> None:
 
 def _has_times(seen: Observation) -> bool:
     """Return whether a bench timed any arm besides eager."""
-    rows = (
-        row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured
-    )
+    rows = (row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured)
     return any(row.blocks and row.arm != EAGER for row in rows)
 
 
@@ -107,16 +105,11 @@ def _no_patch() -> PatchToMeasure:
 
 def _bench_options(given: argparse.Namespace) -> BenchOptions:
     return BenchOptions(
-        arms=tuple(given.arm),
-        quick=given.quick,
-        bench_budget=given.bench_budget,
-        accumulate=given.accumulate,
+        arms=tuple(given.arm), quick=given.quick, bench_budget=given.bench_budget, accumulate=given.accumulate
     )
 
 
-def _add_measurements(
-    seen: Observation, request: RunRequest, given: argparse.Namespace, began: float
-) -> Observation:
+def _add_measurements(seen: Observation, request: RunRequest, given: argparse.Namespace, began: float) -> Observation:
     """Return the run with the bench measurements, or without them if the model cannot be called."""
     states = {stage.stage: stage.state for stage in seen.stages}
     if any(states[name] != "pass" for name in ("import", "build", "eager")):

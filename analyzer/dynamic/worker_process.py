@@ -45,14 +45,7 @@ TAIL = 65536
 """The number of bytes of the worker's output that are stored."""
 MARK = "TCREADY_RUN"
 """Environment variable that identifies every process of a run, even one that left its group."""
-DROPPED = (
-    "PYTHONPATH",
-    "PYTHONWARNINGS",
-    "PYTHONSTARTUP",
-    "PYTHONINSPECT",
-    "PYTHONSAFEPATH",
-    "PYTHONHASHSEED",
-)
+DROPPED = ("PYTHONPATH", "PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONSAFEPATH", "PYTHONHASHSEED")
 FOLLOW = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -139,17 +132,13 @@ def run_process(
     return with_detail(ending, running)
 
 
-def start_process(
-    request: RunRequest, root: str, room: Path, benched: bool = False
-) -> RunningWorker | Ending:
+def start_process(request: RunRequest, root: str, room: Path, benched: bool = False) -> RunningWorker | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
     environment = _environment(request, _dropped_prefixes(benched))
     process: _Process | None = None
     if request.server is not None and is_plain(request):
-        process = request.server.start(
-            interpreter(request, root), command[2:], root, environment, (MARK, mark)
-        )
+        process = request.server.start(interpreter(request, root), command[2:], root, environment, (MARK, mark))
     try:
         process = process or subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
             command,
@@ -219,9 +208,7 @@ def watch_process(
             return ended(f"no answer within {round(options.timeout, 1):g} s", "timeout")
         share = options.timeout / max(len(state.cases), 1) if state is not None else options.timeout
         if case is not None and time.monotonic() - since >= share:
-            return ended(
-                f"no answer within {round(share, 1):g} s, its share of {options.timeout:g} s", "timeout"
-            )
+            return ended(f"no answer within {round(share, 1):g} s, its share of {options.timeout:g} s", "timeout")
         if watches_memory and options.memory_gb is not None:
             used = resident_bytes(mark, process.pid) / 1e9
             if used > options.memory_gb:
@@ -278,9 +265,7 @@ def _dropped_prefixes(benched: bool) -> tuple[str, ...]:
 def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str]:
     """Return the environment of the worker, without variables that begin with one of the prefixes `dropped`."""
     inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in DROPPED and not name.startswith(dropped)
+        name: value for name, value in os.environ.items() if name not in DROPPED and not name.startswith(dropped)
     }
     inherited |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
@@ -293,12 +278,7 @@ def _command(request: RunRequest, room: Path) -> list[str]:
     worker = [str(room / name) for name in ("worker.pyz", "request.json", "state.json", "faults.txt")]
     agent: list[str] = []
     if request.options.processes:
-        agent = [
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            f"--nproc-per-node={request.options.processes}",
-        ]
+        agent = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.options.processes}"]
         agent.append(f"--log-dir={room / 'ranks'}")
     command = [*request.options.launcher, python, *agent, *worker]
     # The worker requests to die with its parent, which is an intermediate process here: that one does the same.

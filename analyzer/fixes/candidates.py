@@ -145,9 +145,7 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
             place = (change.path, change.line, bool(change.settings))
             found.setdefault(place if change.edits else names_of(change) or place, each)
     alone = {key: c for key, c in found.items() if c.change.edits or len(c.change.settings) < 2}
-    if (
-        not alone
-    ):  # sets of settings come last, the largest first: that of two may take what a set of three does not
+    if not alone:  # sets of settings come last, the largest first: that of two may take what a set of three does not
         largest = max((len(c.change.settings) for c in found.values()), default=0)
         return [c for c in found.values() if len(c.change.settings) == largest]
     found = alone

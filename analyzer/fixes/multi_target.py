@@ -125,16 +125,11 @@ def _merge_edits(chosen: Iterable[Done]) -> tuple[ChangedFile, ...]:
         if files.setdefault(path, file).before != file.before:
             raise TcreadyError(f"{file.shown} changed since it was read")
         edits.setdefault(path, []).extend(between(file.shown, file.before, file.after))
-    return tuple(
-        dataclasses.replace(file, after=apply_edits(file.before, edits[path])) for path, file in files.items()
-    )
+    return tuple(dataclasses.replace(file, after=apply_edits(file.before, edits[path])) for path, file in files.items())
 
 
 def _result(
-    found: Sequence[Done],
-    failures: Sequence[tuple[str, str]],
-    results: Mapping[str, FixResult],
-    out: Mapping[str, str],
+    found: Sequence[Done], failures: Sequence[tuple[str, str]], results: Mapping[str, FixResult], out: Mapping[str, str]
 ) -> FixResult:
     changes: dict[object, FixChange] = {}
     refused: dict[object, FixChange] = {}
@@ -151,10 +146,7 @@ def _result(
             if _text_of(change) not in changes:
                 _add(refused, (_text_of(change), change.reason), change, each.target)
     ran = [_of_target(each.target, results[each.target]) for each in found]
-    dropped = [
-        *(FixedTarget(target, failure=reason) for target, reason in failures),
-        *ran,
-    ]
+    dropped = [*(FixedTarget(target, failure=reason) for target, reason in failures), *ran]
     every = [results[each.target] for each in found]
     one = every[0] if len(dropped) == len(every) == 1 else None
     return FixResult(
@@ -174,12 +166,7 @@ def _result(
 
 def _of_target(target: str, result: FixResult) -> FixedTarget:
     return FixedTarget(
-        target,
-        result.breaks_before,
-        result.breaks_after,
-        result.share_before,
-        result.share_after,
-        result.failure,
+        target, result.breaks_before, result.breaks_after, result.share_before, result.share_after, result.failure
     )
 
 
@@ -191,15 +178,7 @@ def _add(known: dict[object, FixChange], key: object, change: FixChange, target:
 
 def _text_of(change: FixChange) -> object:
     """Return a text that identifies a change across targets."""
-    return (
-        change.path,
-        change.line,
-        change.how,
-        change.edits,
-        change.settings,
-        change.called_before,
-        change.keeps_out,
-    )
+    return (change.path, change.line, change.how, change.edits, change.settings, change.called_before, change.keeps_out)
 
 
 def _once(items: Iterable[_Key]) -> tuple[_Key, ...]:

@@ -111,9 +111,7 @@ def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tu
             if path is None:
                 raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")
             if path.suffix != ".py":  # tried code is imported from copies; all other files are unchanged
-                raise TcreadyError(
-                    f"{named} changes {name}: only changes of Python sources (.py) can be tried"
-                )
+                raise TcreadyError(f"{named} changes {name}: only changes of Python sources (.py) can be tried")
             copy = copies / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
@@ -124,8 +122,7 @@ def apply_patch(text: str, named: str, find: Callable[[str], Path | None]) -> tu
             raise TcreadyError(f"{error}{_line_end_message(text, found)}") from None
         try:
             return tuple(
-                ChangedFile(path, name, source.read(path).text, source.read(copies / name).text)
-                for name, path in found
+                ChangedFile(path, name, source.read(path).text, source.read(copies / name).text) for name, path in found
             )
         except source.UnreadableError as error:
             raise TcreadyError(f"{named}: a file that it changes {error}") from None
@@ -148,9 +145,7 @@ def _miscount_message(text: str) -> str:
         blank = len(body) - len("\n".join(body).rstrip("\n").split("\n")) if any(body) else len(body)
         counts = [
             [sum(_SIDES.get(line[:1], (0, 0))[side] for line in body[: len(body) - less]) for side in (0, 1)]
-            for less in range(
-                blank, -1, -1
-            )  # empty lines at its end may be of the patch, or lines of the file
+            for less in range(blank, -1, -1)  # empty lines at its end may be of the patch, or lines of the file
         ]
         if stated not in counts:
             before, after = counts[0]
@@ -163,9 +158,7 @@ def _miscount_message(text: str) -> str:
 
 def _line_end_message(text: str, files: Sequence[tuple[str, Path]]) -> str:
     """Return an error message about the first file with other line ends than the patch; empty if there is none."""
-    body = [
-        line for line in text.split("\n") if line[:1] in _SIDES and line and line[:4] not in ("--- ", "+++ ")
-    ]
+    body = [line for line in text.split("\n") if line[:1] in _SIDES and line and line[:4] not in ("--- ", "+++ ")]
     of_patch = {line.endswith("\r") for line in body}
     for name, path in files:
         data = path.read_bytes()
@@ -204,7 +197,5 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
         if "No valid patches" in lines[0]:
             what = "is no patch: give a unified diff" if text.strip() else "is empty: there is nothing to try"
             raise TcreadyError(f"{named} {what}")
-        raise TcreadyError(
-            f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscount_message(text)}"
-        )
+        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscount_message(text)}")
     return done.stdout.decode("utf-8", "surrogateescape")

@@ -195,9 +195,7 @@ def _in_rounds(
     return Done(target, run, first, after, fixed, untouched)
 
 
-def _worked(
-    work: FixRounds, first: Observation, reading: ReadOptions, rules: RuleSet
-) -> tuple[Fixed, Observation]:
+def _worked(work: FixRounds, first: Observation, reading: ReadOptions, rules: RuleSet) -> tuple[Fixed, Observation]:
     """Return what was found, and the run with it."""
     target, root, wanted, announce = work.target, work.root, work.wanted, work.announce
     session = Session(reading, rules)
@@ -224,9 +222,7 @@ def _worked(
             sites = work.wanted_sites(seen)
             if not sites:
                 break
-            found = session.check(
-                [target], {Path(path): text for path, text in work.files.now.items()}
-            ).result
+            found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
             every = list(work.candidates(sites, found.findings, flags, no_fix, number))
             offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
             tried = {identity_of(change) for change in refused}
@@ -251,9 +247,7 @@ def _worked(
         for _ in range(ROUNDS):
             if failure is not None or not seen.recompiles:
                 break
-            found = session.check(
-                [target], {Path(path): text for path, text in work.files.now.items()}
-            ).result
+            found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
             tried = {identity_of(change) for change in refused}
             candidates = next_ones(work.compiled_again(seen, found.findings, flags, number), tried)
             if not candidates:
@@ -275,9 +269,7 @@ def _worked(
     # leaving more out does not fix a break that costs nothing but itself
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
-    candidates = next_ones(
-        work.disabled_functions(sites, ROUNDS), {identity_of(change) for change in refused}
-    )
+    candidates = next_ones(work.disabled_functions(sites, ROUNDS), {identity_of(change) for change in refused})
     lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
         announce(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
@@ -290,8 +282,7 @@ def _worked(
         lost = tuple(place for place in broke if place not in compiled)
     if changes and not _is_gained(first, seen):
         refused += [
-            dataclasses.replace(each, state="refuted", reason=NOTHING_GAINED, keeps_out=False)
-            for each in changes
+            dataclasses.replace(each, state="refuted", reason=NOTHING_GAINED, keeps_out=False) for each in changes
         ]
         changes, seen, lost = [], first, ()
         work.files.now.clear()
@@ -392,9 +383,7 @@ def read_only(
     used, and the changed text is read again for the others."""
     root = settings.root
     reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
-    read = driver.read(
-        names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
-    )
+    read = driver.read(names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs)
     static, there = read.result, [name for name in names if name not in read.missing]
     files = Files(root, ())
     found = latest = _proposed(static.findings, files, rules, wanted)
@@ -486,12 +475,9 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             continue
         ways = list(wanted.filter_output(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]
-        base = FixChange(
-            finding.path, line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
-        )
+        base = FixChange(finding.path, line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run")
         made = [
-            dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, settings=p.settings)
-            for p in proposals
+            dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, settings=p.settings) for p in proposals
         ]
         usable = [change for change in made if change.unsafe is None or wanted.unsafe]
         try:
@@ -501,9 +487,7 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
             continue
         found.changes += usable[:1]
         if not usable:
-            found.refused += [
-                dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
-            ]
+            found.refused += [dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
             found.no_fix.append(NoFix(finding.path, line, rule.code, finding.gb_ids, why_none(ways, [rule])))
     # what is written anew there takes the rest of the line along: another reading shows what is left of it
@@ -571,9 +555,7 @@ def _setting(text: str) -> str:
         if name in table.data["config"]
     }
     if not takes:
-        raise TcreadyError(
-            f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here"
-        )
+        raise TcreadyError(f"torch._dynamo.config has no setting {name!r}, in no version of torch that is known here")
     given = bool if value is None or value == "True" else int if value.isdecimal() else list
     if given not in takes and type(None) not in takes:  # what is None by default may take anything
         wanted = {

@@ -131,15 +131,11 @@ class FixRounds:
             if path not in concrete:
                 concrete[path] = Concrete(source.of_text(path, self.files.text(str(path))))
             ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
-            covering = [
-                f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules
-            ]
+            covering = [f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules]
             of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += self.wanted.filter_output(
-                    for_finding(concrete[path], rules[finding.rule or ""], finding)
-                )
+                ways += self.wanted.filter_output(for_finding(concrete[path], rules[finding.rule or ""], finding))
             of_findings = tuple(ways)  # what other rules say of the line is no reason where a finding has one
             if not any(isinstance(way, Proposal) for way in ways):
                 ways += self.wanted.filter_output(at_line(concrete[path], shown, line, of_the_break))
@@ -154,9 +150,7 @@ class FixRounds:
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
             named += [name for rule in of_the_break for name in rule.settings]
             named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
-            base = FixChange(
-                shown, before, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
-            )
+            base = FixChange(shown, before, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number)
             for each in proposals:
                 needed = tuple(name for name in each.settings if name not in settings)
                 if not (each.edits or needed):
@@ -182,9 +176,7 @@ class FixRounds:
 
     def without_retried(self, refused: Iterable[FixChange]) -> list[FixChange]:
         """Return refuted changes without those that may pass together with others."""
-        return [
-            each for each in refused if not each.settings and identity_of(each) not in self.refuted_elsewhere
-        ]
+        return [each for each in refused if not each.settings and identity_of(each) not in self.refuted_elsewhere]
 
     def is_promising(self, change: FixChange, tried: Set[tuple[object, ...]]) -> bool:
         """Return True if a set of settings may do more than each of them: only if Dynamo still breaks with each
@@ -192,9 +184,7 @@ class FixRounds:
         alone = {(name,) for name in change.settings}
         return bool(change.edits) or len(alone) < 2 or alone & tried <= self.refuted_elsewhere
 
-    def _fake_kernels_at(
-        self, shown: str, now: Source, line: int, before: int
-    ) -> Iterator[Proposal | Declined]:
+    def _fake_kernels_at(self, shown: str, now: Source, line: int, before: int) -> Iterator[Proposal | Declined]:
         """Return the missing fake kernels of the operators called on a line, which was the line `before` without
         changes."""
         for each in self.operators:
@@ -239,9 +229,7 @@ class FixRounds:
             made.append(Candidate(change, texts))
         return made
 
-    def called_before(
-        self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
-    ) -> Iterator[Candidate]:
+    def called_before(self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int) -> Iterator[Candidate]:
         """Return the change that calls the model once in eager mode before compiling, for breaks in its first call
         only."""
         others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
@@ -410,12 +398,7 @@ class FixRounds:
                 chosen.append(each)
             rest = [each.change for each in chosen[len(accepted) :]]
             what = frozenset(
-                (
-                    *map(identity_of, rest),
-                    *names,
-                    *settings,
-                    *map(identity_of, (each.change for each in accepted)),
-                )
+                (*map(identity_of, rest), *names, *settings, *map(identity_of, (each.change for each in accepted)))
             )
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
@@ -466,9 +449,7 @@ class FixRounds:
         They are one change, and verified together.
         """
         refused: list[FixChange] = []
-        uncovered = [
-            site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)
-        ]
+        uncovered = [site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)]
         if not uncovered or candidate.change.keeps_out:
             return None, refused, None
         files = Files(self.root, before.sources)
@@ -498,8 +479,7 @@ class FixRounds:
             return None, refused, None
         self.announce(f"{describe(change)}: tried with {counted(found, 'change')} for what breaks behind it")
         result, request, gone = self.tried(
-            [(f"{describe(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
-            settings,
+            [(f"{describe(each.change)}, with more", each.sources, names_of(each.change)) for each in found], settings
         )
         for each, made, own in zip(found, result.trials, gone, strict=False):
             judged = self.judged(before, each, made, result, request, own)
@@ -642,13 +622,7 @@ class FixRounds:
             flags = tuple(each for each in every if each != CALLED_BEFORE)
             requested.append(
                 Variant(
-                    name,
-                    tuple(sources.items()),
-                    flags,
-                    own,
-                    written,
-                    questions,
-                    called_before=CALLED_BEFORE in every,
+                    name, tuple(sources.items()), flags, own, written, questions, called_before=CALLED_BEFORE in every
                 )
             )
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
@@ -694,15 +668,9 @@ class FixRounds:
             only_asserts=judgement.only_asserts,
         )
 
-    def _not_run(
-        self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]
-    ) -> str | None:
+    def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]) -> str | None:
         """Return which removed or new statement no call ran, or which other change no call shows, in one line."""
-        taken = {
-            side.test
-            for side in result.sides
-            if side.true or side.false or side.alone_true or side.alone_false
-        }
+        taken = {side.test for side in result.sides if side.true or side.false or side.alone_true or side.alone_false}
         for span in gone.turned:
             if span not in taken:
                 return f"no call asks {self._shown(span.path)}:{span.line}, which is changed"
@@ -720,16 +688,12 @@ class FixRounds:
             if not (true and false):
                 text = written_at(sources[side.test.path], side.test)
                 never = "true" if false or not true else "false"
-                return (
-                    f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
-                )
+                return f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
         for span in gone.once:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} is run once, at import: no call shows what its values decide"
         for span in gone.takes:
-            return (
-                f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
-            )
+            return f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
         for span in gone.unread:
             where = f"{self._shown(span.path)}:{span.line}"
             return f"{where} no longer reads a parameter, an attribute set to one or a method: no call shows others"
@@ -757,9 +721,7 @@ class FixRounds:
         """Return True if a change should be proposed, given its proof; with `asserts` compiled code may raise
         RuntimeError where eager code raises the exception of a check."""
         raises = (change.unsafe or "").startswith("another exception")
-        is_limited = change.condition is not None and not (
-            change.only_other_types or (asserts and change.only_asserts)
-        )
+        is_limited = change.condition is not None and not (change.only_other_types or (asserts and change.only_asserts))
         if change.state == "one_side" or raises or is_limited:
             return self.wanted.unsafe
         return change.state == "proved"

@@ -43,8 +43,6 @@ def _called(line: str, names: dict[str, Any]) -> Any:
     try:
         call = ast.parse(f"check({line})", mode="eval")
     except SyntaxError:
-        raise TcreadyError(
-            f"%%tcready {line}: write a model and its inputs, as in %%tcready model, x"
-        ) from None
+        raise TcreadyError(f"%%tcready {line}: write a model and its inputs, as in %%tcready model, x") from None
     scope = {**names, "check": api.check_object}
     return eval(compile(call, "<%%tcready>", "eval"), scope)  # noqa: S307 - the user's own line

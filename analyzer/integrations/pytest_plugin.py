@@ -125,9 +125,7 @@ def _checked(given: dict[str, Any]) -> Options:
         _fail(f"mode={options.mode!r}: expected 'infer' or 'train'")
     if not isinstance(options.also, (list, tuple)):
         _fail(f"also is a {type(options.also).__name__}: expected a list of calls")
-    if options.min_coverage is not None and not (
-        _is_number(options.min_coverage) and 0 <= options.min_coverage <= 1
-    ):
+    if options.min_coverage is not None and not (_is_number(options.min_coverage) and 0 <= options.min_coverage <= 1):
         _fail(f"min_coverage={options.min_coverage!r}: expected a share from 0 to 1")
     number = options.max_recompiles
     if not _is_number(number, int) or number < 0:
@@ -212,9 +210,7 @@ class _Allowed:
         codes = {pattern for pattern in patterns if re.fullmatch(r"TCR\d+", pattern)}
         rules = {rule.code: rule.gb_ids for rule in api.load_rules()} if codes else {}
         if unknown := sorted(codes - rules.keys()):
-            raise TcreadyError(
-                f"allow names {unknown[0]}, and there is no such rule: `tcready rules` lists them"
-            )
+            raise TcreadyError(f"allow names {unknown[0]}, and there is no such rule: `tcready rules` lists them")
         self.ids = {*patterns, *(gb_id for code in codes for gb_id in rules[code])}
 
     def __call__(self, site: BreakSite | SkippedFrame) -> bool:
@@ -246,9 +242,7 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
     for (path, line, symbol), reason in given_up.items():
         yield f"{path}:{line}: {symbol} runs eagerly as a whole: {reason}"
     stages = {stage.stage: stage for stage in seen.stages}
-    failed = next(
-        (stages[name] for name in ("build", "eager", "capture") if stages[name].state != "pass"), None
-    )
+    failed = next((stages[name] for name in ("build", "eager", "capture") if stages[name].state != "pass"), None)
     if failed is not None:
         yield f"{_STAGES[failed.stage]}: {failed.detail}"
         return
@@ -257,9 +251,7 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
         noun = "recompilation" if len(recompiles) == 1 else "recompilations"
         yield f"{len(recompiles)} {noun}, max_recompiles={options.max_recompiles}:"
         for event in recompiles:
-            when = ", ".join(
-                filter(None, [event.case, "an identical call" if event.identical_call else None])
-            )
+            when = ", ".join(filter(None, [event.case, "an identical call" if event.identical_call else None]))
             yield f"{event.path}:{event.line}: recompiled {event.symbol}{f' ({when})' if when else ''}: " + (
                 "; ".join(event.reasons) or "no reason was logged"
             )
@@ -276,19 +268,11 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
     if options.fullgraph and stages["fullgraph"].state != "pass":
         yield f"fullgraph=True: {stages['fullgraph'].detail}"
     if options.parity and stages["parity"].state != "pass":
-        state = (
-            "parity"
-            if stages["parity"].state == "fail"
-            else "parity could not be shown (parity=False asks not)"
-        )
+        state = "parity" if stages["parity"].state == "fail" else "parity could not be shown (parity=False asks not)"
         yield f"{state}: {stages['parity'].detail}"
 
 
-_STAGES = {
-    "build": "could not be run",
-    "eager": "eager code raised",
-    "capture": "compiled code raised",
-}
+_STAGES = {"build": "could not be run", "eager": "eager code raised", "capture": "compiled code raised"}
 
 
 def _counts(origin: Origin, options: Options) -> bool:
@@ -305,9 +289,7 @@ def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
             yield site
 
 
-def _given_up(
-    seen: Observation, options: Options, allowed: _Allowed
-) -> Iterator[tuple[tuple[str, int, str], str]]:
+def _given_up(seen: Observation, options: Options, allowed: _Allowed) -> Iterator[tuple[tuple[str, int, str], str]]:
     """Return own functions that Dynamo gave up as a whole for a break that is in no own line, and why."""
     own = [site for site in seen.break_sites if _counts(site.origin, options)]
     for frame in seen.skipped_frames:

@@ -69,8 +69,7 @@ def _benched(reports: Sequence[Report], runs: Sequence[Observation]) -> Sweep | 
     if any(seen.bench is None for seen in benches):
         return None
     return dataclasses.replace(
-        sweeps[0],
-        models=tuple(dataclasses.replace(row, gain=_gain(row, benches)) for row in sweeps[0].models),
+        sweeps[0], models=tuple(dataclasses.replace(row, gain=_gain(row, benches)) for row in sweeps[0].models)
     )
 
 

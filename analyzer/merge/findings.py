@@ -15,23 +15,13 @@ from tcready.schema.enums import BREAKING, LEVELS, Effect, Level, Mode, Status
 from tcready.schema.static import Evidence, Finding, FindingTarget, Prediction, RuleText, StaticTarget
 from tcready.source.fingerprint import fingerprint
 
-STRENGTH: tuple[Status, ...] = (
-    "predicted",
-    "not_reached",
-    "not_traced",
-    "not_observed",
-    "confirmed",
-    "runtime_only",
-)
+STRENGTH: tuple[Status, ...] = ("predicted", "not_reached", "not_traced", "not_observed", "confirmed", "runtime_only")
 """How much a status says, in rising order: over several targets a finding gets the most informative one.
 
 A target in which Dynamo broke outweighs one that traced the line without a break, and that outweighs one that did not
 reach it.
 """
-_MODE_ONLY: Mapping[Mode | None, str] = {
-    "train": "; in training mode only",
-    "infer": "; in inference mode only",
-}
+_MODE_ONLY: Mapping[Mode | None, str] = {"train": "; in training mode only", "infer": "; in inference mode only"}
 
 
 _LEVEL_SHOWN: Mapping[Effect, Level] = {"intent": "note", "slow": "warning"}
@@ -190,23 +180,15 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
     if not predicted_in(finding, run.observation.mode):
         return "predicted", "the run was in the other mode"
     if finding.effect == "recompile" and any(recompile.on_every_call for recompile in run.recompiles):
-        return (
-            "predicted",
-            "recompiles on every call, and the guards that failed do not name this line",
-        )
+        return ("predicted", "recompiles on every call, and the guards that failed do not name this line")
     if finding.effect == "recompile" and run.observation.trace is not None:
-        return (
-            "predicted",
-            "the trace of the job does not tell whether a call with the same inputs compiles again",
-        )
+        return ("predicted", "the trace of the job does not tell whether a call with the same inputs compiles again")
     place = (finding.path, finding.line, finding.end_line)
     if run.observation.trace is not None and not run.traced.meets(*place):
         return "predicted", "the trace of the job does not tell whether the line ran"
     if not run.executed.meets(*place) and not run.traced.meets(*place):
         return "not_reached", "the line did not run for these inputs"
-    ended = any(
-        s.path == finding.path and finding.line <= s.line <= finding.end_line for s in run.sites if skips(s)
-    )
+    ended = any(s.path == finding.path and finding.line <= s.line <= finding.end_line for s in run.sites if skips(s))
     skipped = run.skipped_around(finding.path, finding.line)
     covered = run.traced.meets(*place) and not ended if run.traced else skipped is None
     if covered:

@@ -91,26 +91,17 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
         if trial.site is None:
             continue
         for finding in _claimants(trial.site, findings):
-            yield (
-                key_of(finding),
-                MatchProof(run.target, None, alone_evidence(trial), ids_of_site(trial.site)),
-            )
+            yield (key_of(finding), MatchProof(run.target, None, alone_evidence(trial), ids_of_site(trial.site)))
     for frame in run.skipped:
         for finding in _skip_claimants(frame, run, findings):
             whole = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
             evidence = skip_evidence(frame)
-            yield (
-                key_of(finding),
-                MatchProof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,)),
-            )
+            yield (key_of(finding), MatchProof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,)))
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
             steady = recompile.on_every_call or _limit_of(recompile, run) is not None
             level = "error" if steady else "warning"
-            yield (
-                key_of(finding),
-                MatchProof(run.target, recompile.case, recompile_evidence(recompile), level=level),
-            )
+            yield (key_of(finding), MatchProof(run.target, recompile.case, recompile_evidence(recompile), level=level))
     case = run.observation.shapes.case if run.observation.shapes else None
     for finding in findings:
         if finding.effect == "recompile" and (by_size := _size_evidence(run, finding)):
@@ -120,15 +111,10 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
             for finding in _claimants(site, findings):
                 evidence = _with_size(site_evidence(site), where)
                 level = "note" if _effect(site) == "intent" else "error"
-                yield (
-                    key_of(finding),
-                    MatchProof(run.target, case, evidence, ids_of_site(site), level, site.frames),
-                )
+                yield (key_of(finding), MatchProof(run.target, case, evidence, ids_of_site(site), level, site.frames))
         for finding in _size_claimants(call, findings):
             yield key_of(finding), MatchProof(run.target, case, _failure_evidence(call, where))
-    raising = [
-        stage for stage in run.observation.stages if stage.state == "fail" and stage.reason == "compile_error"
-    ]
+    raising = [stage for stage in run.observation.stages if stage.state == "fail" and stage.reason == "compile_error"]
     for detail in (stage.detail or "" for stage in raising if stage.stage in ("capture", "parity")):
         for finding in findings:
             if finding.effect == "compile_error" and _names_place(detail, finding):
@@ -147,9 +133,7 @@ def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
             return dynamo(f"with {trial.varied} marked dynamic: {trial.error}")
         for call in trial.calls:
             for event in call.recompiles if call.size not in (None, 1) else ():
-                if any(
-                    f.path == finding.path and finding.line <= f.line <= finding.end_line for f in event.lines
-                ):
+                if any(f.path == finding.path and finding.line <= f.line <= finding.end_line for f in event.lines):
                     reasons = "; ".join(map(first_line, event.reasons))
                     return dynamo(f"recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}")
     return None
@@ -214,9 +198,7 @@ def _skip_claimants(frame: SkippedFrame, run: Run, findings: Iterable[Finding]) 
     return [f for f in findings if f.effect == "frame_skip" and in_frame(frame, f.path, f.line)]
 
 
-def _recompile_claimants(
-    recompile: Recompile, run: Run, findings: Iterable[Finding], code: Code
-) -> list[Finding]:
+def _recompile_claimants(recompile: Recompile, run: Run, findings: Iterable[Finding], code: Code) -> list[Finding]:
     """Return the recompile findings at a place that the failed guards name.
 
     A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, by one that

@@ -43,18 +43,14 @@ class Run:
         self.captured = self.state("capture") == "pass" and not self.nothing_compiled
         self.troubles = CaptureFailures.of(observation)
         self._own = {(frame.path, frame.line) for frame in self.troubles.frames}
-        self._unlogged = {
-            (site.path, site.line): site for site in observation.break_sites if site not in self.sites
-        }
+        self._unlogged = {(site.path, site.line): site for site in observation.break_sites if site not in self.sites}
 
     @property
     def nothing_compiled(self) -> bool:
         """Return True if operations ran, none of them in a graph, and no break explains it: compilation is disabled."""
         seen = self.observation
         skipped = seen.break_sites or self.skipped
-        return (
-            seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not skipped
-        )
+        return seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not skipped
 
     @property
     def nothing_to_compile(self) -> bool:

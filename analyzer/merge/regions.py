@@ -144,11 +144,7 @@ def worth_compiling(region: Region, modules: Sequence[ModuleShare]) -> bool:
     """Return True if a region is more than bare modules of torch, for which compiling one by one gains nothing."""
     return any(
         covers(region.name, module.name)
-        and (
-            not module.name
-            or module.path is not None
-            or any(m.name.startswith(f"{module.name}.") for m in modules)
-        )
+        and (not module.name or module.path is not None or any(m.name.startswith(f"{module.name}.") for m in modules))
         for module in modules
     )
 
@@ -200,9 +196,7 @@ def _owners(
         if not chain:
             return ("",)
         return [
-            name
-            for name in by_code[chain[-1]]
-            if set(chain) <= {tree.modules[above].code for above in ancestry(name)}
+            name for name in by_code[chain[-1]] if set(chain) <= {tree.modules[above].code for above in ancestry(name)}
         ] or by_code[chain[-1]]
 
     def owners_of_frame(path: str, line: int, symbol: str) -> Iterable[str]:
@@ -226,16 +220,12 @@ def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, 
     if "forward" not in frame.symbol.split(".")[-1]:
         return None
     before = [
-        code
-        for code in codes
-        if code[0] == frame.path and code[1] <= frame.line <= code_ends.get(code, frame.line)
+        code for code in codes if code[0] == frame.path and code[1] <= frame.line <= code_ends.get(code, frame.line)
     ]
     return max(before, key=lambda code: code[1], default=None)
 
 
-def _regions(
-    tree: Tree, broken: Collection[str], doubtful: Collection[str], *, measured: bool
-) -> tuple[Region, ...]:
+def _regions(tree: Tree, broken: Collection[str], doubtful: Collection[str], *, measured: bool) -> tuple[Region, ...]:
     """Return the regions. `doubtful` modules may not exist: code that accesses them would raise."""
     unclean = set(itertools.chain.from_iterable(ancestry(name) for name in broken))
     tops = [name for name in maximal(tree, "", unclean) if name not in doubtful]
@@ -305,7 +295,5 @@ def _reason(tree: Tree, names: Sequence[str], *, captured: int | None, ops: int)
     running = [name for name in below if tree.modules[name].type not in HOLDERS]
     count = f"{len(running)} module{'s' if len(running) != 1 else ''}"
     if captured is not None and ops:
-        return (
-            f"no break seen or predicted in {count}; {captured} of their {ops} operations ran inside graphs"
-        )
+        return f"no break seen or predicted in {count}; {captured} of their {ops} operations ran inside graphs"
     return f"no break predicted in {count}"

@@ -78,9 +78,7 @@ def _functions(run: Run, code: Code) -> Iterator[tuple[str, SourceFunction]]:
         and not any(folder in frame.path for folder in _PACKAGES)
     ]
     found = {
-        (path, function.first): function
-        for path, line in places
-        if (function := code.around(path, line)) is not None
+        (path, function.first): function for path, line in places if (function := code.around(path, line)) is not None
     }
     decided = [(intent.path, intent.line) for intent in run.observation.intents]
     for (path, _), function in found.items():

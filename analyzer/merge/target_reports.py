@@ -51,12 +51,8 @@ def reports_of(
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
         near = in_file.get(Target.place_in(run.target), ())
         same = [target for target in near if _is_target(target, run, code)]
-        own = next(
-            (target for target in same if run.observation.mode in target.modes), same[0] if same else None
-        )
-        ran |= {
-            place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None
-        }
+        own = next((target for target in same if run.observation.mode in target.modes), same[0] if same else None)
+        ran |= {place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None}
         covered.update(name for place in ran for name in by_root.get(place, ()))
         covered.update((own.target,) if own is not None else ())
         reports.append(_observed_target(run, own, known, by_code, code))
@@ -100,11 +96,7 @@ def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
 
 
 def _observed_target(
-    run: Run,
-    static: StaticTarget | None,
-    known: _Known,
-    breaks_by_code: Mapping[Place, Collection[str]],
-    code: Code,
+    run: Run, static: StaticTarget | None, known: _Known, breaks_by_code: Mapping[Place, Collection[str]], code: Code
 ) -> TargetReport:
     plan = run.observation.plan
     if plan is not None and plan.regions:
@@ -126,20 +118,13 @@ def _observed_target(
         observation=as_stored(run.observation),
         verdict=verdict,
         verdict_reason=reason,
-        regions=(
-            *(_as_compiled(_as_named(region, run), run.observation.intents) for region in found),
-            *between,
-        ),
+        regions=(*(_as_compiled(_as_named(region, run), run.observation.intents) for region in found), *between),
         dominator=regions.dominator(run.sites),
     )
 
 
 def _regions(
-    run: Run,
-    static: StaticTarget | None,
-    known: _Known,
-    breaks_by_code: Mapping[Place, Collection[str]],
-    code: Code,
+    run: Run, static: StaticTarget | None, known: _Known, breaks_by_code: Mapping[Place, Collection[str]], code: Code
 ) -> tuple[Region, ...]:
     """Return the break-free parts of what ran, neither seen nor predicted to break; results of a clean run outweigh
     predictions."""
@@ -183,17 +168,13 @@ def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
     """Leave a region that its author compiles already unchanged: no code is suggested for it."""
     for intent in intents:
         if region.name in intent.modules:
-            return dataclasses.replace(
-                region, code="", reason=f"compiled already by {intent.how}; {region.reason}"
-            )
+            return dataclasses.replace(region, code="", reason=f"compiled already by {intent.how}; {region.reason}")
     return region
 
 
 def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
     stages = tuple(
-        Stage(name, "pass", "read, not executed")
-        if name == "parse"
-        else Stage(name, "not_run", "nothing was run")
+        Stage(name, "pass", "read, not executed") if name == "parse" else Stage(name, "not_run", "nothing was run")
         for name in STAGES
     )
     found = regions.predict_regions(

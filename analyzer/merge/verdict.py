@@ -41,9 +41,7 @@ def failures(report: Report) -> Iterator[str]:
     """Return one line for each target that affects `exit_code` apart from findings and unparsable files."""
     for target in report.targets:
         failed = [stage for stage in target.stages if stage.state == "fail"]
-        undone = [
-            stage for stage in target.stages if stage.state == "not_run" and stage.reason != "not_asked"
-        ]
+        undone = [stage for stage in target.stages if stage.state == "not_run" and stage.reason != "not_asked"]
         open_ = _not_established(target)
         if not open_:
             causes = list(_causes(target.observation))
@@ -101,10 +99,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     if run.state("capture") == "not_run":
         return "unknown", f"nothing was compiled: {first_line(run.detail('capture'))}"
     if run.nothing_compiled:
-        return (
-            "unknown",
-            "no operation ran in a graph and nothing says why: does the code switch compilation off?",
-        )
+        return ("unknown", "no operation ran in a graph and nothing says why: does the code switch compilation off?")
     if run.nothing_to_compile:
         return (
             "unknown",
@@ -126,20 +121,13 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     if failed and not (planned and any(region.state == "proved" for region in found)):
         return "not_ready", f"{troubles}{captured}; no regions are offered{missing}"
     ops, time = _in_regions(run, found, planned)
-    kind = (
-        "regions that were compiled alone"
-        if planned
-        else "regions free of breaks, without single modules of torch,"
-    )
+    kind = "regions that were compiled alone" if planned else "regions free of breaks, without single modules of torch,"
     if any(region.name == "" and region.state == "proved" for region in found):
         kind = "the whole model with the plan's settings, and its regions,"
     free = f"{kind} hold {_shares(ops, time)}" if run.modules else "no module tree was seen"
     if plan is not None and plan.share is not None:
         free += f"; with the plan, {_shares(plan.share, plan.time_share)} run in graphs"
-    return (
-        "ready_by_region" if _enough(ops, time) else "not_ready",
-        f"{troubles}{captured}; {free}{missing}",
-    )
+    return ("ready_by_region" if _enough(ops, time) else "not_ready", f"{troubles}{captured}; {free}{missing}")
 
 
 def _in_regions(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, float | None]:
@@ -177,9 +165,7 @@ def _captured(run: Run) -> str:
 
 
 def _shares(ops: float, time: float | None) -> str:
-    return f"{_percent(ops)} of the operations" + (
-        "" if time is None else f" and {_percent(time)} of their time"
-    )
+    return f"{_percent(ops)} of the operations" + ("" if time is None else f" and {_percent(time)} of their time")
 
 
 def _percent(share: float) -> str:
@@ -192,11 +178,7 @@ def _missing(run: Run) -> str:
     """Return `; fullgraph and backend not run`, for the stages after capture."""
     # What a bench could not decide was run all the same; it says so in a line of its own.
     measured = run.observation.bench is not None and run.observation.bench.cases
-    names = [
-        stage
-        for stage in _LATER_STAGES
-        if run.state(stage) == "not_run" and not (stage == "speed" and measured)
-    ]
+    names = [stage for stage in _LATER_STAGES if run.state(stage) == "not_run" and not (stage == "speed" and measured)]
     refused = "; fullgraph=True fails" if run.state("fullgraph") == "fail" else ""
     if not names:
         return refused

@@ -66,9 +66,7 @@ def merge(
         else judge_finding(finding, about.get(finding.path, runs), proofs[key_of(finding)])
         for finding in predictions
     ]
-    unpredicted = [
-        add_advice(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
-    ]
+    unpredicted = [add_advice(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()]
     cells = {source.path: source.cells for source in static.sources if source.cells}
     known = tuple(
         dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))
@@ -105,10 +103,7 @@ def merge(
 
 
 def _unused(
-    unused: Iterable[Noqa],
-    seen: Iterable[Finding],
-    rules: Iterable[str],
-    cells: Mapping[str, tuple[Cell, ...]],
+    unused: Iterable[Noqa], seen: Iterable[Finding], rules: Iterable[str], cells: Mapping[str, tuple[Cell, ...]]
 ) -> Iterator[str]:
     """Return a warning for each `# noqa` that hides nothing; none if a run saw something that no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}

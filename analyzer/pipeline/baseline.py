@@ -55,9 +55,7 @@ def entries(report: Report) -> tuple[BaselineEntry, ...]:
     return tuple(
         sorted(
             {
-                print_: BaselineEntry(
-                    found.path, found.rule or "", found.symbol, print_, found.message, found.origin
-                )
+                print_: BaselineEntry(found.path, found.rule or "", found.symbol, print_, found.message, found.origin)
                 for found in report.findings
                 for print_ in (*found.also, found.fingerprint)
             }.values()
@@ -128,9 +126,7 @@ def parse_baseline(text: str, named: str) -> Baseline:
         read = tuple(from_json(Reading, item) for item in readings)
     except TcreadyError as error:
         raise TcreadyError(f"{no_baseline}: {error}") from None
-    return Baseline(
-        tuple(BaselineEntry(*(item[name] for name in names)) for item in found), read, tuple(runs)
-    )
+    return Baseline(tuple(BaselineEntry(*(item[name] for name in names)) for item in found), read, tuple(runs))
 
 
 @dataclass(frozen=True)
@@ -164,9 +160,7 @@ class BaselineScope:
             skipped=frozenset(item.path for item in report.skipped),
             ran=frozenset(lines.path for target in report.targets for lines in target.observation.executed),
             named=frozenset(
-                display_path(os.path.join(root, target.place), root)
-                for target in parsed_targets
-                if target.name is None
+                display_path(os.path.join(root, target.place), root) for target in parsed_targets if target.name is None
             ),
             select=_upper(options.select),
             ignore=_upper(options.ignore),
@@ -228,10 +222,7 @@ def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) ->
     """Return `report` with only the findings that have a changed or deleted line in their span."""
     new = tuple(found for found in report.findings if _touched(found, changed))
     narrowed = dataclasses.replace(
-        report.narrowed or Narrowed(),
-        diff_base=named,
-        commit=commit,
-        unchanged=len(report.findings) - len(new),
+        report.narrowed or Narrowed(), diff_base=named, commit=commit, unchanged=len(report.findings) - len(new)
     )
     return _with(report, new, narrowed)
 
@@ -245,7 +236,5 @@ def _touched(found: Finding, changed: Lines) -> bool:
 
 def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:
     named = {code for found in findings for code in (found.rule, found.advice)}
-    rules, advice = (
-        tuple(text for text in texts if text.code in named) for texts in (report.rules, report.advice)
-    )
+    rules, advice = (tuple(text for text in texts if text.code in named) for texts in (report.rules, report.advice))
     return dataclasses.replace(report, findings=findings, rules=rules, advice=advice, narrowed=narrowed)

@@ -49,10 +49,7 @@ from tcready.static.frontend import module_search
 
 Announce = Callable[[str], None]
 FIXES = "fixes.json"
-PATCHES: Mapping[str, str] = {
-    "own.patch": "git apply",
-    "site-packages.patch": "patch -p1 -d SITE_PACKAGES <",
-}
+PATCHES: Mapping[str, str] = {"own.patch": "git apply", "site-packages.patch": "patch -p1 -d SITE_PACKAGES <"}
 """The patches that `tcready fix --patch-dir` writes, with the command that applies each."""
 SURE = ("real_gain", "no_gain", "regression")
 """Verdicts that are based on an interval over processes."""
@@ -144,9 +141,7 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
     try:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise TcreadyError(
-            f"--lengths {path}: {getattr(error, 'strerror', None) or 'not a text file'}"
-        ) from None
+        raise TcreadyError(f"--lengths {path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
     counted: dict[tuple[tuple[str, int], ...], float] = {}
     columns: dict[str, object] | None = None
     for line, row in _rows(text, path):
@@ -161,9 +156,7 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
     if not counted:
         raise TcreadyError(f"--lengths {path}: the file has no rows")
     if len(counted) > MOST_SIZES:
-        raise TcreadyError(
-            f"--lengths {path}: {len(counted)} different sizes: group them into at most {MOST_SIZES}"
-        )
+        raise TcreadyError(f"--lengths {path}: {len(counted)} different sizes: group them into at most {MOST_SIZES}")
     if not math.isfinite(sum(counted.values())):
         raise TcreadyError(f"--lengths {path}: the sum of the counts is too large")
     return tuple(Sizes(values, count) for values, count in counted.items())
@@ -205,9 +198,7 @@ def _number(value: object, path: str, line: int, name: str) -> float:
         number = 0.0
     if not 0 < number < float("inf") or (name != "count" and number != int(number)):
         kind = "number" if name == "count" else "whole number"
-        raise TcreadyError(
-            f"--lengths {path}:{line}: {name} is {str(value)[:40]!r}: expected a {kind} above 0"
-        )
+        raise TcreadyError(f"--lengths {path}:{line}: {name} is {str(value)[:40]!r}: expected a {kind} above 0")
     return number
 
 
@@ -289,9 +280,7 @@ def measure_bench(
             return () if wanted.arms or wanted.quick else remedies_for(_found(work, about, began))
 
         differing = frozenset(name for name, _ in about.differing)
-        work = Schedule(
-            run, wanted, arms, Path(folder), progress, progress, ends, alone, decided, remedies, differing
-        )
+        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone, decided, remedies, differing)
         if schedule.measure(work):
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:
@@ -312,9 +301,7 @@ def _to_soak(arms: tuple[Arm, ...], found: Bench) -> Arm:
         for arm in (found.cases[-1].arms if found.cases else ())
         if arm.verdict != "failed" and arm.speedup is not None
     }
-    best = (
-        found.recommended if found.recommended in speed else max(speed, key=speed.__getitem__, default=None)
-    )
+    best = found.recommended if found.recommended in speed else max(speed, key=speed.__getitem__, default=None)
     return next((arm for arm in arms if arm.name == best), arms[0])
 
 
@@ -333,13 +320,9 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     """
     require_scipy()
     if wanted.min_effect >= 1:
-        raise TcreadyError(
-            f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02"
-        )
+        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: expected a share below 1, such as 2% or 0.02")
     if str(chosen.values.get("device", "")).partition(":")[0] == "meta":
-        raise TcreadyError(
-            "--device meta: nothing is computed there, so no times can be measured: use `check`"
-        )
+        raise TcreadyError("--device meta: nothing is computed there, so no times can be measured: use `check`")
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
         raise TcreadyError(f"--against {wanted.against}: the report contains no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
@@ -356,9 +339,7 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
         raise TcreadyError("--steps is for inference only: for training, use --loop with your training loop")
     if wanted.accumulate > 1 and "train" not in chosen.modes:
         raise TcreadyError("--accumulate is for training only: add --mode train")
-    known = arms_of(
-        dataclasses.replace(wanted, arms=tuple(a for a in wanted.arms if a != PLAN)), None, chosen.root
-    )
+    known = arms_of(dataclasses.replace(wanted, arms=tuple(a for a in wanted.arms if a != PLAN)), None, chosen.root)
     if wanted.arms and len(known) == 1 and PLAN not in wanted.arms:
         raise TcreadyError("--arm eager: there is nothing to compare it with: add another --arm")
     if wanted.fail_on_regression is not None:
@@ -481,13 +462,7 @@ def _with_bench(
     with observations.fork_server() as server, spares:
         request = observations.run_request(seen.target, options.without_studies(), chosen.root, server)
         found = measure_bench(
-            schedule.process_of(request, stays, spares),
-            compared,
-            wanted,
-            about,
-            progress,
-            part.began,
-            part.ends,
+            schedule.process_of(request, stays, spares), compared, wanted, about, progress, part.began, part.ends
         )
     return _with_figures(seen, found, schedule.measurement_options(options, wanted) | _commit(chosen.root))
 
@@ -595,9 +570,7 @@ def compute_bench(seen: Observation) -> Observation:
         autocast=requested.get("autocast"),
     )
     about = BenchWanted(
-        target=_command_target(
-            seen.target, options, BenchOptions(accumulate=int(requested.get("accumulate") or 1))
-        ),
+        target=_command_target(seen.target, options, BenchOptions(accumulate=int(requested.get("accumulate") or 1))),
         command=ran.command,
         mode=seen.mode,
         inputs_from=seen.inputs_from,
@@ -650,9 +623,7 @@ def stage_of(found: Bench) -> Stage:
 def reject_other_plan(planned: Sequence[PlannedRun], wanted: BenchOptions) -> None:
     """Raise TcreadyError if the stored report contains no plan for the target. Called before anything runs."""
     if wanted.plan_from is not None and not _plans(wanted.plan_from, planned[0].target):
-        raise TcreadyError(
-            f"--plan-from {wanted.plan_from}: the report contains no plan for {planned[0].target}"
-        )
+        raise TcreadyError(f"--plan-from {wanted.plan_from}: the report contains no plan for {planned[0].target}")
 
 
 def reject_other_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
@@ -686,8 +657,7 @@ def reject_other_machine(against: str, seen: Observation) -> None:
     check, before anything is measured.
     """
     bench = next(
-        (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)),
-        None,
+        (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)), None
     )
     if bench is None:
         return

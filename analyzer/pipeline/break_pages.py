@@ -242,9 +242,7 @@ class _Reader:
                     unshown.append(Unshown(self._sentence(), self._listed("Types", _GB_ID)))
             else:
                 self._fail(heading, "unknown or misplaced heading")
-        return BreakPage(
-            self._name, text, tuple(breaks), tuple(unshown), tuple(each.strip("`") for each in findings)
-        )
+        return BreakPage(self._name, text, tuple(breaks), tuple(unshown), tuple(each.strip("`") for each in findings))
 
     def _prose(self) -> str:
         paragraphs = [self._take("paragraph").text]

@@ -50,11 +50,7 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     about = tuple(_differing(*_made(before, after)))
     pairs = tuple(_pairs(before.targets, after.targets))
     where = dict.fromkeys(
-        difference
-        for one, two in pairs
-        if one and two
-        for difference in _about(one, two)
-        if _matters(difference.name)
+        difference for one, two in pairs if one and two for difference in _about(one, two) if _matters(difference.name)
     )
     facts = _Facts(before, after, own, other, (*about, *where))
     alike = _alike(before, after)
@@ -126,9 +122,7 @@ def _alike(before: Report, after: Report) -> dict[str, str]:
     order.
     """
     earlier, later = map(_by_kind, (before, after))
-    texts = [
-        {source.path: source.text for source in report.sources if source.text} for report in (before, after)
-    ]
+    texts = [{source.path: source.text for source in report.sources if source.text} for report in (before, after)]
     same: dict[str, str] = {}
     common: dict[str, dict[int, int]] = {}
     for (path, kind), now in later.items():
@@ -163,9 +157,7 @@ def _common_lines(before: str, after: str) -> dict[int, int]:
     return {block.b + 1 + i: block.a + 1 + i for block in blocks for i in range(block.size)}
 
 
-def _findings(
-    before: Report, after: Report, facts: _Facts, alike: Mapping[str, str]
-) -> Iterator[FindingChange]:
+def _findings(before: Report, after: Report, facts: _Facts, alike: Mapping[str, str]) -> Iterator[FindingChange]:
     """Return the findings of the later report."""
     known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
     for found in after.findings:
@@ -261,12 +253,7 @@ class _Facts:
     """Differences between the reports that may explain a new finding."""
 
     def __init__(
-        self,
-        before: Report,
-        after: Report,
-        own: Sequence[str],
-        other: Sequence[str],
-        differences: Sequence[Difference],
+        self, before: Report, after: Report, own: Sequence[str], other: Sequence[str], differences: Sequence[Difference]
     ) -> None:
         self._before, self._after = _digests(before), _digests(after)
         self._own, self._other = own, other
@@ -283,9 +270,7 @@ class _Facts:
             facts = [f"{path} did not change"]
             if self._own:
                 facts.append(f"your code changed in {_listed(self._own)}")
-        facts += [
-            f"{d.name}: {d.before or 'none'} before, {d.after or 'none'} now" for d in self._differences
-        ]
+        facts += [f"{d.name}: {d.before or 'none'} before, {d.after or 'none'} now" for d in self._differences]
         if path not in self._other and self._other:
             facts.append(f"installed code changed in {_listed(self._other)}")
         return tuple(facts)
@@ -311,10 +296,7 @@ def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, .
     own -= {f.path for report in (before, after) for f in report.findings if f.origin == "third_party"}
     then, now = _digests(before), _digests(after)
     differing = sorted(path for path in then.keys() & now.keys() if then[path] != now[path])
-    return (
-        tuple(path for path in differing if path in own),
-        tuple(path for path in differing if path not in own),
-    )
+    return (tuple(path for path in differing if path in own), tuple(path for path in differing if path not in own))
 
 
 # Targets
@@ -371,9 +353,7 @@ def _target(before: TargetReport | None, after: TargetReport | None, facts: _Fac
 def _failed(before: TargetReport | None, after: TargetReport | None) -> tuple[StageName, ...]:
     then = {stage.stage for stage in (before.stages if before else ()) if stage.state == "fail"}
     return tuple(
-        stage.stage
-        for stage in (after.stages if after else ())
-        if stage.state == "fail" and stage.stage not in then
+        stage.stage for stage in (after.stages if after else ()) if stage.state == "fail" and stage.stage not in then
     )
 
 
@@ -392,9 +372,7 @@ def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], Bre
         why = site.gb_id or site.reason.partition("\n")[0]
         lines[site.path, site.symbol, why].setdefault(site.line, site)
     return {
-        (*key, number): by_line[line]
-        for key, by_line in lines.items()
-        for number, line in enumerate(sorted(by_line))
+        (*key, number): by_line[line] for key, by_line in lines.items() for number, line in enumerate(sorted(by_line))
     }
 
 
@@ -418,13 +396,9 @@ def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | 
         before=before.verdict,
         after=after.verdict,
         arms=tuple(_change(key, then[key], now[key], noise, not machine) for key in now if key in then),
-        missing=tuple(
-            f"{arm} in {case}" for case, arm in (*then, *now) if (case, arm) not in then.keys() & now.keys()
-        ),
+        missing=tuple(f"{arm} in {case}" for case, arm in (*then, *now) if (case, arm) not in then.keys() & now.keys()),
         machine=machine,
-        differences=tuple(
-            each for each in stack if each not in machine and _MOMENT not in words_of(each.name)
-        ),
+        differences=tuple(each for each in stack if each not in machine and _MOMENT not in words_of(each.name)),
     )
 
 
@@ -456,25 +430,14 @@ def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:
 
 def _matters(name: str) -> bool:
     """Return True if the entry affects what Dynamo does: not the machine's name, its cores or its driver."""
-    return name.split(".")[0] in (
-        "python",
-        "torch",
-        "packages",
-        "device",
-        "dtype",
-        "autocast",
-        "dynamo",
-        "cuda",
-    )
+    return name.split(".")[0] in ("python", "torch", "packages", "device", "dtype", "autocast", "dynamo", "cuda")
 
 
 def _flat(environment: Mapping[str, object]) -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, value in environment.items():
         inner = value if isinstance(value, Mapping) else {"": value}
-        flat |= {
-            f"{name}.{key}" if key else name: str(each) for key, each in inner.items() if each is not None
-        }
+        flat |= {f"{name}.{key}" if key else name: str(each) for key, each in inner.items() if each is not None}
     return flat
 
 

@@ -70,9 +70,7 @@ def keep(report: Report, root: Path, named: Sequence[str] = ()) -> None:
     """Store a report in the cache of a working folder, if it is of a run that showed something, of files elsewhere,
     or of models that were `named` (`FILE::Name`), which are read differently with their file. The folder itself is
     quickly read again. A failed run does not replace a successful one."""
-    ran = any(
-        target.coverage is not None or target.observation.trace is not None for target in report.targets
-    )
+    ran = any(target.coverage is not None or target.observation.trace is not None for target in report.targets)
     cache = Cache(root, "", Disk())
     apart = any("::" in name for name in named)
     if ran or apart or not all(_is_below(target.target, root) for target in report.targets):

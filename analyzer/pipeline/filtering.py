@@ -93,9 +93,7 @@ def filter_report(
     return report, tuple(notes)
 
 
-def _covers(
-    report: Report, known: Baseline, options: ReportOptions, targets: Sequence[str], root: Path
-) -> Covers:
+def _covers(report: Report, known: Baseline, options: ReportOptions, targets: Sequence[str], root: Path) -> Covers:
     from tcready.pipeline.baseline import BaselineScope
     from tcready.static.frontend.globs import ignored_in
 

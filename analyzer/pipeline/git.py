@@ -146,6 +146,5 @@ def _unquoted(name: str) -> str:
     if not name.startswith('"'):
         return name
     return _ESCAPE.sub(
-        lambda found: chr(int(found[1], 8)) if found[1].isdigit() else _SPELLED.get(found[1], found[1]),
-        name[1:-1],
+        lambda found: chr(int(found[1], 8)) if found[1].isdigit() else _SPELLED.get(found[1], found[1]), name[1:-1]
     )

@@ -152,14 +152,10 @@ def _with_bench(
 
     given = {"mode": run.mode} if run.mode != "infer" else {}
     keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.given) or True}
-    command = (
-        f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
-    )
+    command = f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
     measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where)
     root = Path(where.base)
-    return bench_run.bench_object(
-        seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
-    )
+    return bench_run.bench_object(seen, measuring, measuring.alone, run, bench.options, command, root, bench.began)
 
 
 def check_live_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
@@ -168,9 +164,7 @@ def check_live_cell(text: str, read: ReadOptions, report: ReportOptions) -> Chec
     from tcready.merge import merge
     from tcready.static.units import Unit
 
-    of_text = [
-        p for p in linecache.cache if is_cell(p) and "".join(linecache.getlines(p)).strip() == text.strip()
-    ]
+    of_text = [p for p in linecache.cache if is_cell(p) and "".join(linecache.getlines(p)).strip() == text.strip()]
     if not of_text:
         raise TcreadyError("this cell was not run by IPython: nothing is known of it")
     cells = _cells(of_text[-1:])
@@ -256,11 +250,7 @@ class _Program:
 
     def placed(self, source: SourceText) -> SourceText:
         """Add the cells to the program's source; return any other source unchanged."""
-        return (
-            dataclasses.replace(source, cells=self.cells)
-            if source.path == NOTEBOOK and self.cells
-            else source
-        )
+        return dataclasses.replace(source, cells=self.cells) if source.path == NOTEBOOK and self.cells else source
 
     def in_program(self, seen: Observation, base: str) -> Observation:
         """Return a run with lines of cells replaced by lines of the program."""

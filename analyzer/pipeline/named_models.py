@@ -29,11 +29,7 @@ _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
 """Functions that return a model for a name."""
 _REGISTERED = r"@register_model\b.*\n(?:@.*\n)*def (\w+)"
-_MODELS = {
-    "timm": _REGISTERED,
-    "torchvision": _REGISTERED,
-    "diffusers": r"class (\w+)\([^)]*\bModelMixin\b",
-}
+_MODELS = {"timm": _REGISTERED, "torchvision": _REGISTERED, "diffusers": r"class (\w+)\([^)]*\bModelMixin\b"}
 """Prefixes of the modules of a library that define models. Those of transformers are in a table."""
 
 
@@ -54,9 +50,7 @@ class Named:
         return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
 
 
-def find_models(
-    names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer"
-) -> tuple[Named, ...]:
+def find_models(names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer") -> tuple[Named, ...]:
     """Return the models among `names`, and the one of `--model`. A LightningModule that is only trained is represented
     by its `training_step`.
 
@@ -68,14 +62,10 @@ def find_models(
         raise TcreadyError(f"{flag} goes with a model of a library, as in hf:bert")
     for text, model in models.items():
         if options.tiny and model.library != LIGHTNING and not model.from_configuration:
-            raise TcreadyError(
-                f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model"
-            )
+            raise TcreadyError(f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model")
         if (options.tiny or options.config) and model.library == LIGHTNING:
             flag = "--tiny" if options.tiny else "--config"
-            raise TcreadyError(
-                f"{text}: {flag} goes with a model of a library; this one is built as its class says"
-            )
+            raise TcreadyError(f"{text}: {flag} goes with a model of a library; this one is built as its class says")
     for pair in options.config:
         if not re.match(r"\w+=", pair):
             raise TcreadyError(f"--config {pair}: write KEY=VALUE, as in hidden_size=64")
@@ -181,9 +171,7 @@ def _definitions(folder: Path, package: Path, begins: str) -> tuple[tuple[str, s
 
 
 @functools.lru_cache(maxsize=8)
-def _definitions_as_of(
-    folder: Path, package: Path, begins: str, _changed: int
-) -> tuple[tuple[str, str], ...]:
+def _definitions_as_of(folder: Path, package: Path, begins: str, _changed: int) -> tuple[tuple[str, str], ...]:
     return tuple(
         (found[1], _module(path, package))
         for path in sorted(folder.rglob("*.py"))
@@ -276,9 +264,7 @@ def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
         match node:
             case ast.Tuple(elts=[ast.Constant(value=str(key)), ast.Constant(value=str(name))]):
                 yield key, name
-            case ast.Tuple(
-                elts=[ast.Constant(value=str(key)), ast.Tuple(elts=[ast.Constant(value=str(name)), *_])]
-            ):
+            case ast.Tuple(elts=[ast.Constant(value=str(key)), ast.Tuple(elts=[ast.Constant(value=str(name)), *_])]):
                 yield key, name
 
 
@@ -324,9 +310,7 @@ def _expression_target(text: str, search: Sequence[Path]) -> str | None:
     except (SyntaxError, ValueError) as error:
         raise TcreadyError(f"--model {text}: it is no expression of Python: {error}") from None
     if not isinstance(tree, ast.Call):
-        raise TcreadyError(
-            f"--model {text}: write a call that gives a model, as in timm.create_model('resnet18')"
-        )
+        raise TcreadyError(f"--model {text}: write a call that gives a model, as in timm.create_model('resnet18')")
     called = ast.unparse(tree.func)
     if called in _BY_STRING and tree.args and isinstance(tree.args[0], ast.Constant):
         model = LibraryModel.parse(f"{_BY_STRING[called]}:{tree.args[0].value!s}")

@@ -101,9 +101,7 @@ def make(
                     runs.append(_failed_import(seen))
                     break
                 else:
-                    warnings.append(
-                        f"not run: torch is not installed in {python}, so {due.target} was not executed"
-                    )
+                    warnings.append(f"not run: torch is not installed in {python}, so {due.target} was not executed")
                     announce(warnings[-1])
                     break
     return Observed(tuple(runs), tuple(warnings))
@@ -187,10 +185,7 @@ def _lacks_torch(seen: Observation) -> bool:
 
 def _failed_import(seen: Observation) -> Observation:
     """Return a requested run that found no torch. It failed, because nothing could be established."""
-    stages = (
-        dataclasses.replace(stage, state="fail") if stage.stage == "import" else stage
-        for stage in seen.stages
-    )
+    stages = (dataclasses.replace(stage, state="fail") if stage.stage == "import" else stage for stage in seen.stages)
     return dataclasses.replace(seen, stages=tuple(stages))
 
 
@@ -249,9 +244,7 @@ def _placed(
         and (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
     }
     digests = {
-        shown: hashlib.sha256(path.read_bytes()).hexdigest()
-        for shown, path in here.items()
-        if shown not in known
+        shown: hashlib.sha256(path.read_bytes()).hexdigest() for shown, path in here.items() if shown not in known
     }
     digests |= known
     differing = [
@@ -316,9 +309,7 @@ def together(
 # Runs that nobody can make again: what a job left under TORCH_TRACE
 
 
-def load_traces(
-    files: Sequence[str], roots: Sequence[str], root: Path, announce: Announce
-) -> tuple[Observed, Traced]:
+def load_traces(files: Sequence[str], roots: Sequence[str], root: Path, announce: Announce) -> tuple[Observed, Traced]:
     """Return the content of the traces of a job, in place of runs, and where the compiled code begins here.
 
     Args:
@@ -333,12 +324,8 @@ def load_traces(
     from tcready import traces
     from tcready.static.frontend import module_search
 
-    found = traces.read(
-        files, root, [_moved(text, root) for text in roots], module_search.default_search_path(root)
-    )
-    processes = {
-        process.file for seen in found.observations if seen.trace for process in seen.trace.processes
-    }
+    found = traces.read(files, root, [_moved(text, root) for text in roots], module_search.default_search_path(root))
+    processes = {process.file for seen in found.observations if seen.trace for process in seen.trace.processes}
     announce(f"{', '.join(files)}: {len(processes)} process{'' if len(processes) == 1 else 'es'} of a job")
     return Observed(found.observations, found.warnings), found
 

@@ -111,9 +111,7 @@ def is_of_a_run(code: str) -> bool:
     `recompile`."""
     from tcready.pipeline import break_pages
 
-    return bool(re.fullmatch(r"(?i)GB\d+", code)) or any(
-        code.lower() in p.findings for p in break_pages.load()
-    )
+    return bool(re.fullmatch(r"(?i)GB\d+", code)) or any(code.lower() in p.findings for p in break_pages.load())
 
 
 def page_of_break(code: str) -> str:
@@ -133,9 +131,7 @@ def page_of_break(code: str) -> str:
         raise TcreadyError(f"there is no type of break {wanted} in torch {_versions(registries)}")
     rules = [rule for rule in load_rules() if wanted in rule.gb_ids]
     title = f"{wanted} {registries[having[-1]][wanted]} (torch {_versions(having)})"
-    predicted = (
-        f"Predicted by: {', '.join(f'{rule.code} {rule.name}' for rule in rules)}\n\n" if rules else ""
-    )
+    predicted = f"Predicted by: {', '.join(f'{rule.code} {rule.name}' for rule in rules)}\n\n" if rules else ""
     page = next((page for page in break_pages.load() if wanted in page.gb_ids), None)
     return f"{title}\n\n{predicted}{page.document(wanted) if page else page_of(rules[0])}"
 

@@ -55,9 +55,7 @@ def value_of(data: Any, named: str) -> Report | Observation:
         raise TcreadyError(f"{named} holds {why}")
     try:
         if kind is Observation:
-            from_json(
-                kind, finite(data)
-            )  # a number that is none is refused where a report could not have null for it
+            from_json(kind, finite(data))  # a number that is none is refused where a report could not have null for it
         return from_json(kind, data)
     except TcreadyError as error:
         raise TcreadyError(f"{named}: {error}") from None

@@ -69,12 +69,8 @@ def report_of(
     dtype, autocast = run_selection.reading_types(names, chosen, tables or chosen.tables or ())
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version, dtype=dtype, autocast=autocast)
     readable = tuple(name for name in names if name not in unread)
-    read = driver.read(
-        readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress
-    )
-    links = _not_followed(
-        [os.path.relpath(path, base) for path in links_out(readable, base, reading.exclude)]
-    )
+    read = driver.read(readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress)
+    links = _not_followed([os.path.relpath(path, base) for path in links_out(readable, base, reading.exclude)])
     empty = (*links, *(() if links else _without_files(readable, read.result)), *unread.values())
     for warning in empty:
         announce(warning)
@@ -93,9 +89,7 @@ def report_of(
     else:
         there = tuple(name for name in names if name not in read.missing)
         requested = run if len(names) == 1 else run is True  # one of several is not run unasked
-        planned = (
-            tuple(run_selection.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
-        )
+        planned = tuple(run_selection.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = run_sources.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
@@ -124,16 +118,12 @@ def report_of(
         targets=tuple(
             each  # the worker of a run elsewhere recorded its own options
             if observations and each.was_run
-            else each.with_command(
-                run_selection.command_arguments(each.target, models.get(each.target), chosen)
-            )
+            else each.with_command(run_selection.command_arguments(each.target, models.get(each.target), chosen))
             for each in report.targets
         ),
     )
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)), reading.dtype or "")
-    report, notes = filtering.filter_report(
-        dataclasses.replace(report, readings=(how,)), known, shown, readable, base
-    )
+    report, notes = filtering.filter_report(dataclasses.replace(report, readings=(how,)), known, shown, readable, base)
     for note in notes:
         announce(note)
     if shown.serving is not None:

@@ -36,14 +36,7 @@ SAME_DTYPE: Mapping[str, str] = MappingProxyType(
 )
 """Other names that torch has for a dtype."""
 SHORT_DTYPE: Mapping[str, str] = MappingProxyType(
-    {
-        "bf16": "bfloat16",
-        "fp16": "float16",
-        "fp32": "float32",
-        "fp64": "float64",
-        "f16": "float16",
-        "f32": "float32",
-    }
+    {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "f32": "float32"}
 )
 """Names that torch does not have, but users do."""
 MOST_NAMED = 3
@@ -85,9 +78,7 @@ class PlannedRun:
         validate_autocast(chosen.run.autocast)
         dtype = dtype_named(chosen.run.dtype)
         return tuple(
-            dataclasses.replace(
-                chosen.run, mode=mode, dtype=dtype, synthesise=self.synthesise, model=self.model
-            )
+            dataclasses.replace(chosen.run, mode=mode, dtype=dtype, synthesise=self.synthesise, model=self.model)
             for mode in chosen.modes
         )
 
@@ -116,9 +107,7 @@ def command_arguments(target: str, model: str | None, settings: Settings) -> tup
     return (*named, *isolated, *words(written, ReadOptions, RunOptions))
 
 
-def validate_options(
-    targets: Sequence[str], settings: Settings, run: bool | None, observations: Sequence[str]
-) -> None:
+def validate_options(targets: Sequence[str], settings: Settings, run: bool | None, observations: Sequence[str]) -> None:
     """Raise TcreadyError if options contradict each other, or name a program that does not exist."""
     inputs, options = settings.run.inputs, settings.run
     if options.trace_out is not None:
@@ -406,11 +395,7 @@ def _only_one(target: str, static: StaticResult) -> str:
     found = [t.target for t in static.targets if Target.parse(t.target).place == target]
     if len(found) == 1 or static.skipped:
         return found[0] if found else target
-    names = (
-        f": name one of {', '.join(found)}"
-        if found
-        else ", and no model is seen in it: name one as FILE::Name"
-    )
+    names = f": name one of {', '.join(found)}" if found else ", and no model is seen in it: name one as FILE::Name"
     raise TcreadyError(f"{target}: --inputs goes with one model{names}")
 
 
@@ -435,9 +420,7 @@ def _due_in_folder(
     files = dict.fromkeys(Target.parse(target.target).place for target in static.targets)
     covered = {os.path.realpath(root / Target.parse(table.target).place) for table in inside}
     rest = [
-        name
-        for name in files
-        if (root / name).is_relative_to(base) and os.path.realpath(root / name) not in covered
+        name for name in files if (root / name).is_relative_to(base) and os.path.realpath(root / name) not in covered
     ]
     found = [run for name in rest if (run := _by_convention(name, root, requested=True)) is not None]
     if not found and not inside:

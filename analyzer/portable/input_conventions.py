@@ -59,15 +59,11 @@ def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
             label = f"{function}(){init_label} with {target}"
             return Convention(label, target, "function", function, init)
     for owner in _lineage(target, classes):
-        if any(
-            isinstance(node, ast.FunctionDef) and node.name == "get_example_inputs" for node in owner.body
-        ):
+        if any(isinstance(node, ast.FunctionDef) and node.name == "get_example_inputs" for node in owner.body):
             return Convention(f"{target}.get_example_inputs()", target, "method", "get_example_inputs", init)
     for owner in _lineage(target, classes):
         if _assigns(owner, "example_input_array"):
-            return Convention(
-                f"{target}.example_input_array", target, "attribute", "example_input_array", init
-            )
+            return Convention(f"{target}.example_input_array", target, "attribute", "example_input_array", init)
     return None
 
 
@@ -127,11 +123,7 @@ def _callable_bare(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> bool:
     return positional <= 0 and all(default is not None for default in args.kw_defaults)
 
 
-def _target(
-    tree: ast.Module,
-    functions: Functions,
-    classes: dict[str, ast.ClassDef],
-) -> str | None:
+def _target(tree: ast.Module, functions: Functions, classes: dict[str, ast.ClassDef]) -> str | None:
     if "Model" in classes:
         return "Model"
     variables = {
@@ -193,10 +185,6 @@ def _assigns(owner: ast.ClassDef, attribute: str) -> bool:
         for target in targets:
             if isinstance(target, ast.Name) and target.id == attribute and node in owner.body:
                 return True
-            if (
-                isinstance(target, ast.Attribute)
-                and target.attr == attribute
-                and _base_name(target.value) == "self"
-            ):
+            if isinstance(target, ast.Attribute) and target.attr == attribute and _base_name(target.value) == "self":
                 return True
     return False

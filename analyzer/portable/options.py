@@ -50,9 +50,7 @@ class ReadOptions:
     """The version for which Dynamo is predicted; None for the newest known one."""
     exclude: tuple[str, ...] = field(
         default=(),
-        metadata=ask(
-            "list", "Files and folders to skip when a folder is read.", metavar="GLOBS", project=True
-        ),
+        metadata=ask("list", "Files and folders to skip when a folder is read.", metavar="GLOBS", project=True),
     )
     """Globs of files and folders that are skipped when a folder is read."""
     low: bool = field(
@@ -63,8 +61,7 @@ class ReadOptions:
         default=False,
         metadata=ask(
             "flag",
-            "Assume that a model that takes targets (labels) is called without them and without other "
-            "optional inputs.",
+            "Assume that a model that takes targets (labels) is called without them and without other optional inputs.",
             project=True,
         ),
     )
@@ -72,8 +69,7 @@ class ReadOptions:
     lenient: bool = field(
         default=False,
         metadata=ask(
-            "flag",
-            "Ignore named files that have no model, or that cannot be parsed and do not mention torch.",
+            "flag", "Ignore named files that have no model, or that cannot be parsed and do not mention torch."
         ),
     )
     """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a
@@ -92,8 +88,7 @@ class ReadOptions:
     )
     """The type of `torch.autocast` around the call; None: no autocast."""
     third_party: bool | None = field(
-        default=None,
-        metadata=given_by("follows from what is named: --third-party says what is shown and fails"),
+        default=None, metadata=given_by("follows from what is named: --third-party says what is shown and fails")
     )
     """Follow calls into other people's packages; None: only for named classes and functions, not for files."""
 
@@ -186,9 +181,7 @@ class RunOptions:
     as weight."""
     synthesise: bool = field(
         default=False,
-        metadata=ask(
-            "flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"
-        ),
+        metadata=ask("flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"),
     )
     """Generate inputs if none are given."""
     optimizer: bool = field(
@@ -203,9 +196,7 @@ class RunOptions:
     """In training also compile `AdamW.step`, and a function that contains the whole step."""
     fullgraph: bool = field(
         default=False,
-        metadata=ask(
-            "flag", "Try fullgraph=True even if the default run has breaks.", project=True, worker=True
-        ),
+        metadata=ask("flag", "Try fullgraph=True even if the default run has breaks.", project=True, worker=True),
     )
     """Try `fullgraph=True` even if the default run has breaks."""
     shapes: bool = field(
@@ -228,16 +219,13 @@ class RunOptions:
         ),
     )
     """Prove regions and measure placements of `torch.compile`."""
-    backend: bool = field(
-        default=False, metadata=ask("flag", "Also compile with Inductor.", project=True, worker=True)
-    )
+    backend: bool = field(default=False, metadata=ask("flag", "Also compile with Inductor.", project=True, worker=True))
     """Compile with Inductor."""
     budget: float | None = field(
         default=None,
         metadata=ask(
             "number",
-            "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what "
-            "was left out.",
+            "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what was left out.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
             project=True,
@@ -274,10 +262,7 @@ class RunOptions:
     launcher: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "command",
-            'Command that starts the interpreter, such as "srun -n1".',
-            metavar="COMMAND",
-            worker=True,
+            "command", 'Command that starts the interpreter, such as "srun -n1".', metavar="COMMAND", worker=True
         ),
     )
     """The words before the interpreter on the command line: `srun -n1`."""
@@ -344,9 +329,7 @@ class RunOptions:
     """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
     allow_downloads: bool = field(
         default=False,
-        metadata=ask(
-            "flag", "Allow the model to download files. Otherwise, the run is offline.", worker=True
-        ),
+        metadata=ask("flag", "Allow the model to download files. Otherwise, the run is offline.", worker=True),
     )
     model: str | None = field(
         default=None,
@@ -381,9 +364,7 @@ class RunOptions:
     config: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "texts",
-            "Set a field in the configuration of a library model. May be repeated.",
-            metavar="KEY=VALUE",
+            "texts", "Set a field in the configuration of a library model. May be repeated.", metavar="KEY=VALUE"
         ),
     )
 
@@ -400,9 +381,7 @@ class RunOptions:
 def validate_parallel(options: RunOptions) -> None:
     """Raise TcreadyError if options for several processes contradict each other."""
     if options.parallel is not None and not options.processes:
-        raise TcreadyError(
-            f"--parallel {options.parallel}: add the number of processes, as in --nproc-per-node 2"
-        )
+        raise TcreadyError(f"--parallel {options.parallel}: add the number of processes, as in --nproc-per-node 2")
     if options.tp_plan is not None and options.parallel != "tp":
         raise TcreadyError(f"--tp-plan {options.tp_plan}: requires --parallel tp")
 
@@ -425,23 +404,16 @@ class ReportOptions:
     ignore: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "list",
-            "Ignore these rules; prefixes are allowed.",
-            metavar="CODES",
-            project=True,
-            completes="codes",
+            "list", "Ignore these rules; prefixes are allowed.", metavar="CODES", project=True, completes="codes"
         ),
     )
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = field(
-        default=(),
-        metadata=ask("globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", project=True),
+        default=(), metadata=ask("globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", project=True)
     )
     """Globs of files, and the prefixes of rule codes that are not reported there."""
     baseline: str | None = field(
         default=None,
-        metadata=ask(
-            "text", "Report only findings that are not in this baseline.", metavar="FILE", project=True
-        ),
+        metadata=ask("text", "Report only findings that are not in this baseline.", metavar="FILE", project=True),
     )
     """A file of known findings: only others are reported."""
     write_baseline: str | None = field(
@@ -454,8 +426,7 @@ class ReportOptions:
         ),
     )
     diff_base: str | None = field(
-        default=None,
-        metadata=ask("text", "Report only findings on lines changed since REV (git).", metavar="REV"),
+        default=None, metadata=ask("text", "Report only findings on lines changed since REV (git).", metavar="REV")
     )
     """A git revision: only findings on lines that changed since are reported."""
     fail_on: Level = field(
@@ -471,10 +442,7 @@ class ReportOptions:
     third_party: bool = field(
         default=False,
         metadata=ask(
-            "flag",
-            "Show findings in installed packages one by one, and fail on them too.",
-            keyword=False,
-            project=True,
+            "flag", "Show findings in installed packages one by one, and fail on them too.", keyword=False, project=True
         ),
     )
     """Findings in installed packages fail, too."""
@@ -497,21 +465,17 @@ class WorkOptions:
 
     force_exclude: bool = field(
         default=False,
-        metadata=ask(
-            "flag", "Also apply --exclude to files that are named on the command line.", project=True
-        ),
+        metadata=ask("flag", "Also apply --exclude to files that are named on the command line.", project=True),
     )
     cache: bool = field(
-        default=False,
-        metadata=ask("flag", "Read and write .tcready_cache.", project=True, at_command=True),
+        default=False, metadata=ask("flag", "Read and write .tcready_cache.", project=True, at_command=True)
     )
     """Cache the static results in `.tcready_cache` below the root, and reuse them while they are valid."""
     jobs: int | None = field(
         default=1,
         metadata=ask(
             "count",
-            "Number of processes that read the sources. The default depends on the total size of the "
-            "sources.",
+            "Number of processes that read the sources. The default depends on the total size of the sources.",
             metavar="N",
             none_counts=True,
             at_command=None,
@@ -532,17 +496,12 @@ class WorkOptions:
     """Interpreters with other versions of torch, in addition to the one that runs models."""
     verify_fixes: bool = field(
         default=False,
-        metadata=ask(
-            "flag",
-            "For each break and each recompilation, verify a change as `tcready fix --verify` does.",
-        ),
+        metadata=ask("flag", "For each break and each recompilation, verify a change as `tcready fix --verify` does."),
     )
     """Requires a run of the target; each finding says what its change was shown to do."""
     checkout: bool = field(
         default=True,
-        metadata=ask(
-            "flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"
-        ),
+        metadata=ask("flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"),
     )
     """Ask git for the commit of the sources, for links to their lines."""
 
@@ -559,15 +518,13 @@ class SweepOptions:
         default=".tcready_cache/sweep.sqlite",
         metadata=ask(
             "text",
-            "File that stores the results. Results of unchanged models are reused, and an interrupted "
-            "sweep resumes.",
+            "File that stores the results. Results of unchanged models are reused, and an interrupted sweep resumes.",
             metavar="FILE",
             completes="files",
         ),
     )
     fresh: bool = field(
-        default=False,
-        metadata=ask("flag", "Ignore stored results and check everything again.", paired=False),
+        default=False, metadata=ask("flag", "Ignore stored results and check everything again.", paired=False)
     )
     matrix: tuple[str, ...] = field(
         default=(),
@@ -654,8 +611,7 @@ class BenchOptions:
         ),
     )
     min_effect: float = field(
-        default=0.02,
-        metadata=ask("share", "The smallest gain that counts, such as 2% or 0.02.", metavar="SHARE"),
+        default=0.02, metadata=ask("share", "The smallest gain that counts, such as 2% or 0.02.", metavar="SHARE")
     )
     lengths: str | None = field(
         default=None,
@@ -669,9 +625,7 @@ class BenchOptions:
     )
     accumulate: int = field(
         default=1,
-        metadata=ask(
-            "count", "With --mode train: forward and backward passes per optimizer step.", metavar="N"
-        ),
+        metadata=ask("count", "With --mode train: forward and backward passes per optimizer step.", metavar="N"),
     )
     steps: int = field(
         default=1,
@@ -686,8 +640,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "A function that calls the model as your code does. It gets the model and the inputs. Each "
-            "call is timed.",
+            "A function that calls the model as your code does. It gets the model and the inputs. Each call is timed.",
             metavar="PATH::NAME",
             completes="files",
         ),
@@ -741,8 +694,6 @@ class BenchOptions:
     fail_on_regression: str | None = field(
         default=None,
         metadata=ask(
-            "text",
-            "Exit 1 if an arm is slower than in --against by more than this, or fails now.",
-            metavar="5%",
+            "text", "Exit 1 if an arm is slower than in --against by more than this, or fails now.", metavar="5%"
         ),
     )

@@ -85,9 +85,7 @@ class Target:
         """
         place, name = cls.place_in(text), text.partition("::")[2]
         if not place or text == f"{place}::":
-            raise TcreadyError(
-                f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name"
-            )
+            raise TcreadyError(f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name")
         is_path = not name or "/" in place or "\\" in place or place.endswith((".py", NOTEBOOK))
         return cls("path" if is_path else "module", place, name or None)
 

@@ -8,13 +8,7 @@ from typing import Literal
 from tcready.schema.enums import EAGER
 
 SpeedVerdict = Literal[
-    "real_gain",
-    "likely_gain",
-    "no_gain",
-    "likely_no_gain",
-    "regression",
-    "likely_regression",
-    "inconclusive",
+    "real_gain", "likely_gain", "no_gain", "likely_no_gain", "regression", "likely_regression", "inconclusive"
 ]
 """A likely verdict is based on one process, or on processes that agree but are too few for an interval."""
 ArmVerdict = Literal["baseline", SpeedVerdict, "failed"]
@@ -531,9 +525,7 @@ class Bench:
     def gain(self) -> float | None:
         """Return the speedup over eager of the fastest arm that did not fail, over all cases; None without one."""
         arms = self.cases[-1].arms if self.cases else ()
-        found = [
-            arm.speedup.median for arm in arms if arm.verdict not in ("baseline", "failed") and arm.speedup
-        ]
+        found = [arm.speedup.median for arm in arms if arm.verdict not in ("baseline", "failed") and arm.speedup]
         return max(found, default=None)
 
     @property

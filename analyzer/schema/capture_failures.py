@@ -57,9 +57,7 @@ class CaptureFailures:
                     first=alike[0],
                     hits=sum(site.hits for site in alike),
                     cases=tuple(dict.fromkeys(site.case for site in alike if site.case)),
-                    skipped=tuple(
-                        frame for frame in skipped if any(_causes(site, frame, sites) for site in alike)
-                    ),
+                    skipped=tuple(frame for frame in skipped if any(_causes(site, frame, sites) for site in alike)),
                 )
                 for alike in lines.values()
             ),
@@ -104,9 +102,7 @@ class CaptureFailures:
 
     def _breaks(self) -> str:
         hooks, caused = sum(is_fsdp_hook(item.first) for item in self.breaks), self.skipped_by_breaks
-        notes = (
-            [f"{hooks} of FSDP's hooks" if hooks < len(self.breaks) else "of FSDP's hooks"] if hooks else []
-        )
+        notes = [f"{hooks} of FSDP's hooks" if hooks < len(self.breaks) else "of FSDP's hooks"] if hooks else []
         notes += [f"skipping {_number(caused, 'frame')}"] if caused else []
         return _number(len(self.breaks), "break site") + (f" ({', '.join(notes)})" if notes else "")
 
@@ -128,9 +124,7 @@ def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
 def calls_by_size(seen: Observation) -> tuple[tuple[str, ShapeCall], ...]:
     """Return each call of the shape study with the default setting, and its size or case."""
     trials = seen.shapes.trials if seen.shapes is not None else ()
-    return tuple(
-        (trial.at(call), call) for trial in trials if trial.setting == "default" for call in trial.calls
-    )
+    return tuple((trial.at(call), call) for trial in trials if trial.setting == "default" for call in trial.calls)
 
 
 def _resized(seen: Observation) -> tuple[BreakSite, ...]:

@@ -27,17 +27,7 @@ Resolved = Literal["source", "library", "value"]
 """How a call was resolved: to a function or class with known source, a known name without source, or a method of a
 known value."""
 StageName = Literal[
-    "parse",
-    "import",
-    "build",
-    "eager",
-    "capture",
-    "fullgraph",
-    "shapes",
-    "plan",
-    "backend",
-    "parity",
-    "speed",
+    "parse", "import", "build", "eager", "capture", "fullgraph", "shapes", "plan", "backend", "parity", "speed"
 ]
 StageState = Literal["pass", "fail", "not_run"]
 StageReason = Literal[
@@ -105,15 +95,7 @@ ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic
 """`dynamic_shapes`: `torch.compile(dynamic_shapes=...)`, from torch 2.14 on. `pad`: inputs that are padded to a multiple
 of 8 before each call."""
 ShapeCure = Literal[
-    "none",
-    "keep",
-    "mark_dynamic",
-    "dynamic=True",
-    "dynamic=False",
-    "dynamic_shapes",
-    "pad",
-    "mend",
-    "unknown",
+    "none", "keep", "mark_dynamic", "dynamic=True", "dynamic=False", "dynamic_shapes", "pad", "mend", "unknown"
 ]
 """What to do: nothing, because nothing recompiles; keep the default; use a setting; `mend`: first fix the
 recompilation of identical calls; `unknown`: no setting is sound."""
@@ -159,8 +141,6 @@ def visible(text: str, keep: str = "") -> str:
 
     unseen = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return "".join(
-        each.encode("unicode_escape").decode("ascii")
-        if each not in keep and category(each) in unseen
-        else each
+        each.encode("unicode_escape").decode("ascii") if each not in keep and category(each) in unseen else each
         for each in text
     )

@@ -136,8 +136,7 @@ class Observation:
     def was_run(self) -> bool:
         """Return True if anything beyond reading the target's source was tried."""
         return self.environment is not None or any(
-            stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass")
-            for stage in self.stages
+            stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass") for stage in self.stages
         )
 
 

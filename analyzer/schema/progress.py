@@ -26,9 +26,7 @@ class Progress:
     def __str__(self) -> str:
         if self.news:
             return self.news
-        return (
-            self.doing if self.done is None or self.of is None else f"{self.doing}: {self.done} of {self.of}"
-        )
+        return self.doing if self.done is None or self.of is None else f"{self.doing}: {self.done} of {self.of}"
 
 
 Progressing = Callable[[Progress], None]

@@ -162,9 +162,7 @@ class Trial:
     @property
     def limits(self) -> str | None:
         """Return the exceptions to the proof, in one line; None if there are none."""
-        return (
-            "; ".join(filter(None, (self.condition, self.of_other_types, self.compiled_raises_text))) or None
-        )
+        return "; ".join(filter(None, (self.condition, self.of_other_types, self.compiled_raises_text))) or None
 
     @property
     def holding_back(self) -> str | None:

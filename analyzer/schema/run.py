@@ -529,9 +529,7 @@ class Training:
     def failed(self) -> tuple[TrainingPart, ...]:
         """Return the failed parts of the model compiled by AOTAutograd, as every compiler trains it: its forward or
         its backward."""
-        return tuple(
-            part for part in self.parts if part.state == "fail" and part.phase in ("forward", "backward")
-        )
+        return tuple(part for part in self.parts if part.state == "fail" and part.phase in ("forward", "backward"))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,4 @@ def named_by(text: str, prints: Iterable[str]) -> list[str]:
 
 def _alike(one: str, other: str) -> int:
     """Return the length of the common prefix of both."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -27,9 +27,7 @@ else:
         use the standard library for those.
         """
         if not frozen:
-            raise ValueError(
-                "tcready.schema.value_class.dataclass is for frozen classes: take dataclasses.dataclass"
-            )
+            raise ValueError("tcready.schema.value_class.dataclass is for frozen classes: take dataclasses.dataclass")
         return (lambda cls: _slotted(cls, eq)) if slots else (lambda cls: _shared(cls, eq))
 
 
@@ -111,9 +109,7 @@ def _fields(made: Any) -> list[dataclasses.Field[Any]]:
     """Return the fields of a class. Raises TypeError for a field that the methods here do not support."""
     every = made.__dataclass_fields__.values()
     if len(dataclasses.fields(made)) < len(every) or any(f.hash is not None or f.kw_only for f in every):
-        raise TypeError(
-            f"{made.__qualname__}: take dataclasses.dataclass for ClassVar, InitVar, hash= and kw_only="
-        )
+        raise TypeError(f"{made.__qualname__}: take dataclasses.dataclass for ClassVar, InitVar, hash= and kw_only=")
     return [*every]
 
 

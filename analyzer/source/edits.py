@@ -161,9 +161,7 @@ def _marked_hunks(marked: Sequence[tuple[str, str]], old: int, new: int) -> Iter
     """Split marked lines into hunks. `old` and `new`: the number of lines before them, before and after the change."""
     changed = [number for number, (mark, _) in enumerate(marked) if mark != " "]
     breaks = [
-        n
-        for n, (one, following) in enumerate(itertools.pairwise(changed), 1)
-        if following - one > 2 * CONTEXT + 1
+        n for n, (one, following) in enumerate(itertools.pairwise(changed), 1) if following - one > 2 * CONTEXT + 1
     ]
     for begin, end in itertools.pairwise([0, *breaks, len(changed)] if changed else []):
         first, last = max(changed[begin] - CONTEXT, 0), changed[end - 1] + CONTEXT + 1
@@ -216,9 +214,7 @@ def _replacements(text: str, edits: Iterable[Edit]) -> list[Replacement]:
     for (_, end, _), (begin, _, _) in itertools.pairwise(found):
         if begin < end:
             path, line = edit.path, bisect_right(starts, begin)
-            raise TcreadyError(
-                f"{path}: two changes overlap in line {line}; apply one of them and check again"
-            )
+            raise TcreadyError(f"{path}: two changes overlap in line {line}; apply one of them and check again")
     return found
 
 

@@ -103,9 +103,7 @@ def read(
     wanted, missing = _resolve_targets(targets, options)
     found = {unit: store.part(unit) if store is not None else None for unit in wanted}
     unknown = [unit for unit, part in found.items() if part is None]
-    shown = (
-        _ProgressCounter(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
-    )
+    shown = _ProgressCounter(progress, len(wanted), len(wanted) - len(unknown)) if progress is not None else None
     parts: dict[Unit, UnitResult | TcreadyError | None] = {
         **found,
         **dict(_read_units(unknown, options, rules, key, jobs, shown)),
@@ -129,9 +127,7 @@ def read(
     )
 
 
-def _resolve_targets(
-    targets: Sequence[str], options: ReadOptions
-) -> tuple[list[Unit], dict[str, TcreadyError]]:
+def _resolve_targets(targets: Sequence[str], options: ReadOptions) -> tuple[list[Unit], dict[str, TcreadyError]]:
     """Return the units of all targets, and the errors of those that do not exist."""
     found: list[Unit] = []
     missing: dict[str, TcreadyError] = {}
@@ -212,9 +208,7 @@ def _read_units(
         for chunk, future in waiting:
             try:
                 parts = future.result()
-            except (
-                BrokenProcessPool
-            ):  # one was killed, or cannot start: a main module that must not be imported
+            except BrokenProcessPool:  # one was killed, or cannot start: a main module that must not be imported
                 parts = _examine(chunk, options, rules, key)
             if shown is not None:
                 shown.add(len(chunk))

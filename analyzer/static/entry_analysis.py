@@ -21,17 +21,7 @@ from tcready.static.diagnostics.cst_view import Concrete
 from tcready.static.diagnostics.dynamo_settings import NESTED, DynamoSettings, settings_of
 from tcready.static.diagnostics.input_cases import Giving, cases_in, giving
 from tcready.static.diagnostics.shadowed_breaks import ShadowedBreaks, Site
-from tcready.static.domain.values import (
-    UNKNOWN,
-    Class,
-    Function,
-    Instance,
-    Unknown,
-    Value,
-    join,
-    lift,
-    options,
-)
+from tcready.static.domain.values import UNKNOWN, Class, Function, Instance, Unknown, Value, join, lift, options
 from tcready.static.frontend import module_search
 from tcready.static.frontend.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.frontend.source import UnreadableError, check_compiles, nodes_in
@@ -95,14 +85,10 @@ def _resolve_name(unit: Unit, module: ModuleInfo) -> Entry:
     if name.split(".")[0] not in module.bindings and len(makers) == 1:
         return Entry(unit.target, module, makers[0].name)
     if name.split(".")[0] not in module.bindings and not module.stars:
-        known = [
-            n for n, b in module.bound().items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
-        ]
+        known = [n for n, b in module.bound().items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         more = [suggestions.near_name(name.split(".")[0], known), f"it has {shown}" if shown else ""]
-        raise TcreadyError(
-            "; ".join([f"{unit.target}: no {name!r} in {module.path.name}", *filter(None, more)])
-        )
+        raise TcreadyError("; ".join([f"{unit.target}: no {name!r} in {module.path.name}", *filter(None, more)]))
     return Entry(unit.target, module, name)
 
 
@@ -220,9 +206,7 @@ class Interpretation:
         value = interpreter.global_value(entry.module, first)
         for name in rest:
             if isinstance(value, Class) and not {name} & {*value.info.assigned, *value.info.inner}:
-                value = interpreter.build(
-                    value.info
-                )  # a method, or what `__init__` sets: somebody has built one
+                value = interpreter.build(value.info)  # a method, or what `__init__` sets: somebody has built one
             if value is not None:
                 value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
         if value is None:
@@ -264,9 +248,7 @@ class Interpretation:
 
         def given(value: Value) -> Value:
             each = options(value)
-            return join(
-                *(self._call_without_arguments(one) if isinstance(one, Function) else one for one in each)
-            )
+            return join(*(self._call_without_arguments(one) if isinstance(one, Function) else one for one in each))
 
         return lift(given, found)
 
@@ -284,9 +266,7 @@ class Interpretation:
         if not roots and takes_none:  # it is given no tensor
             roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
         for root in roots:
-            called = (
-                self.interpreter.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
-            )
+            called = self.interpreter.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
             if isinstance(root, Instance) and self.interpreter.is_module(root):
                 yield from self._object(root, target, by)
             elif called:  # what is around a module, and is called in its place
@@ -326,9 +306,7 @@ class Interpretation:
         made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.mro(cls).functions("forward")[:1]
-            if cls.name in used and (
-                not forward or any(c.function is forward[0] for c in interpreter.contexts)
-            ):
+            if cls.name in used and (not forward or any(c.function is forward[0] for c in interpreter.contexts)):
                 continue
             target = f"{entry.target}::{cls.name}"
             if made is not None and made.cls is cls:
@@ -354,9 +332,7 @@ class Interpretation:
                 yield from self._function(value, target, None)
         yield from self._collect_compiled(entry.module, entry.target)
 
-    def _collect_compiled(
-        self, module: ModuleInfo, place: str, owner: ClassInfo | None = None
-    ) -> Iterator[Analysis]:
+    def _collect_compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
         """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
         were not reached. `place` is the file's name in targets."""
         interpreter = self.interpreter

@@ -74,10 +74,7 @@ class Session:
             library = self._library.over(self._library.disk.refreshed(unsaved), stop)
             self._library = library
             wanted = units(
-                [target for target in targets if isinstance(target, str)],
-                options.root,
-                options.exclude,
-                unsaved,
+                [target for target in targets if isinstance(target, str)], options.root, options.exclude, unsaved
             )
             wanted += [target for target in targets if isinstance(target, Unit)]
             return question.result([self._part(unit, library) for unit in wanted])

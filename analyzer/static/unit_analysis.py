@@ -96,9 +96,7 @@ class _Examination:
         modes: list[Mode | None] = ["infer", "train"] if options.mode == "both" else [options.mode]
         try:
             parts = [self.part(programs, found, mode, skipped) for mode in modes]
-        except (
-            RecursionError
-        ):  # in what is made of the interpretation: that itself is cut short where it must be
+        except RecursionError:  # in what is made of the interpretation: that itself is cut short where it must be
             skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in found}
             parts = [self.part(programs, (), mode, skipped) for mode in modes]
         part = in_both_modes(*parts) if len(parts) == 2 else parts[0]
@@ -116,11 +114,7 @@ class _Examination:
         return part, reading
 
     def part(
-        self,
-        programs: Sequence[Program],
-        entries: Sequence[Entry],
-        mode: Mode | None,
-        skipped: Mapping[Path, str],
+        self, programs: Sequence[Program], entries: Sequence[Entry], mode: Mode | None, skipped: Mapping[Path, str]
     ) -> UnitResult:
         """Return the result in one mode: by a reading of the user's code alone, and of installed packages."""
         unit, options = self.unit, self.options
@@ -158,12 +152,8 @@ class _Examination:
         shown = {finding.path for finding in findings.values()}
         named = self.shown(entries[0].module.path if entries else unit.path)
         left_out = [path for path in skipped if self.is_left_out(path)]
-        unread = {
-            path: why for path, why in {**programs[0].skipped, **skipped}.items() if path not in left_out
-        }
-        apart = (
-            f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
-        )
+        unread = {path: why for path, why in {**programs[0].skipped, **skipped}.items() if path not in left_out}
+        apart = (f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out)
         part = UnitResult(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
@@ -179,9 +169,7 @@ class _Examination:
             each.interpreter.take_apart()
         return part
 
-    def claims(
-        self, interpretation: Interpretation, origin: Origin, interpreted: Interpreted
-    ) -> diagnose.Claims:
+    def claims(self, interpretation: Interpretation, origin: Origin, interpreted: Interpreted) -> diagnose.Claims:
         """Return the claims of rules; their results for each fact are stored for the reading after an edit."""
         if self.edited is None:
             return diagnose.claims(interpretation, self.rules, origin)
@@ -190,9 +178,7 @@ class _Examination:
         self.edited.now.judged[interpreted, origin] = found.judgements
         return found
 
-    def interpreted(
-        self, program: Program, entries: Sequence[Entry], mode: Mode | None, number: int
-    ) -> Interpretation:
+    def interpreted(self, program: Program, entries: Sequence[Entry], mode: Mode | None, number: int) -> Interpretation:
         """One interpretation; what it leaves for the reading after an edit is kept."""
         options, edited = self.options, self.edited
         interpreter = Interpreter(
@@ -224,9 +210,7 @@ class _Examination:
 
 def _functions_read(interpreter: Interpreter) -> frozenset[tuple[str, str]]:
     """Return the functions that compiled code calls, by file and symbol."""
-    return frozenset(
-        (c.path, c.symbol) for c in interpreter.contexts if c.compiled and c.function is not None
-    )
+    return frozenset((c.path, c.symbol) for c in interpreter.contexts if c.compiled and c.function is not None)
 
 
 def _names_torch(path: Path, library: Library) -> bool:
@@ -261,13 +245,7 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
     return {
         "files": tuple(sorted(show(str(module.path)) for module in wide.program.modules())),
         "reached": tuple(
-            sorted(
-                {
-                    f"{show(c.path)}::{c.symbol}"
-                    for c in wide.contexts
-                    if c.function is not None and c.compiled
-                }
-            )
+            sorted({f"{show(c.path)}::{c.symbol}" for c in wide.contexts if c.function is not None and c.compiled})
         ),
         "calls": by_file(wide.calls),
         "gaps": by_file(wide.gaps),

@@ -12,16 +12,7 @@ from typing import Any
 from tcready.portable.options import ReportOptions
 from tcready.schema.break_effect import BreakEffect, worst_fates
 from tcready.schema.enums import RESOLVED, Confidence, Mode, TcreadyError
-from tcready.schema.static import (
-    Evidence,
-    Finding,
-    Noqa,
-    Skipped,
-    SourceText,
-    StaticModule,
-    StaticResult,
-    StaticTarget,
-)
+from tcready.schema.static import Evidence, Finding, Noqa, Skipped, SourceText, StaticModule, StaticResult, StaticTarget
 from tcready.schema.value_class import dataclass
 from tcready.static.frontend.globs import ignored_in
 
@@ -125,9 +116,7 @@ def combine(
         unused=tuple(
             noqa
             for noqa in _idle(parts)
-            if any(
-                is_requested(noqa.path, code) for code in _matching_codes(noqa.code, rules) or (noqa.code,)
-            )
+            if any(is_requested(noqa.path, code) for code in _matching_codes(noqa.code, rules) or (noqa.code,))
         ),
     )
 
@@ -149,9 +138,7 @@ def _one(first: Finding, second: Finding) -> Finding:
     modes = tuple(mode for mode in BOTH if mode in (*first.modes, *second.modes))
     if first.break_effect == second.break_effect and best.modes == modes:
         return best
-    return dataclasses.replace(
-        best, modes=modes, break_effect=_one_effect(first.break_effect, second.break_effect)
-    )
+    return dataclasses.replace(best, modes=modes, break_effect=_one_effect(first.break_effect, second.break_effect))
 
 
 def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakEffect | None:
@@ -239,9 +226,7 @@ def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
         base = finding.fingerprint.partition("-")[0]
         count = repeats[base] = repeats.get(base, 0) + 1
         print_ = base if count == 1 else f"{base}-{count}"
-        numbered[key] = (
-            finding if finding.fingerprint == print_ else dataclasses.replace(finding, fingerprint=print_)
-        )
+        numbered[key] = finding if finding.fingerprint == print_ else dataclasses.replace(finding, fingerprint=print_)
     return numbered
 
 
@@ -306,6 +291,5 @@ def _constructs(*places: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]
                     found.setdefault(became, []).append((path, int(line), int(column)))
     rows = sorted(found.items(), key=lambda row: (-len(row[1]), row[0]))
     return [
-        {"construct": construct, "count": len(at), "path": min(at)[0], "line": min(at)[1]}
-        for construct, at in rows
+        {"construct": construct, "count": len(at), "path": min(at)[0], "line": min(at)[1]} for construct, at in rows
     ]

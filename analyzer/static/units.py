@@ -83,9 +83,7 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
                 continue
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not _exists(path) and Path(os.path.realpath(path)) not in unsaved:
-        raise TcreadyError(
-            f"{target.place}: no such file or folder{suggestions.for_place(text, target.place, root)}"
-        )
+        raise TcreadyError(f"{target.place}: no such file or folder{suggestions.for_place(text, target.place, root)}")
     else:
         yield Unit(text, path, target.name)
 

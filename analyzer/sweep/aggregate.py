@@ -11,16 +11,7 @@ from tcready.schema.enums import BREAKING, OF_THE_MODEL, Mode, Origin
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
-from tcready.schema.sweep import (
-    Cause,
-    ChangeKind,
-    Outcome,
-    Sweep,
-    SweptFix,
-    SweptModel,
-    SweptSite,
-    SweptState,
-)
+from tcready.schema.sweep import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
 from tcready.sweep.cache_key import Ground
 
 Place = tuple[str, int]
@@ -57,22 +48,14 @@ def summarize(
     found = _Found.of(report)
     models = [_model(row, found) for row in rows]
     models += [
-        SweptModel(item.path, "infer", "", "", "", Outcome("unread", "unknown"), item.reason)
-        for item in report.skipped
+        SweptModel(item.path, "infer", "", "", "", Outcome("unread", "unknown"), item.reason) for item in report.skipped
     ]
     sites = _sites(report, found)
     return Sweep(
         models=tuple(
             sorted(
                 models,
-                key=lambda each: (
-                    each.target,
-                    each.mode,
-                    each.device,
-                    each.python,
-                    each.torch,
-                    each.interpreter,
-                ),
+                key=lambda each: (each.target, each.mode, each.device, each.python, each.torch, each.interpreter),
             )
         ),
         sites=tuple(sites),
@@ -101,12 +84,7 @@ def outcome(target: TargetReport, predicted: Mapping[Read, Sequence[Finding]]) -
 def causes(before: Ground, after: Ground) -> tuple[Cause, ...]:
     """Return the inputs of a result that changed."""
     found = [
-        Cause(
-            "own",
-            path,
-            "" if path in before.files else "not there",
-            "" if path in after.files else "not there",
-        )
+        Cause("own", path, "" if path in before.files else "not there", "" if path in after.files else "not there")
         for path in sorted({*before.files, *after.files})
         if before.files.get(path) != after.files.get(path)
     ]
@@ -136,9 +114,7 @@ def breaking(report: Report) -> dict[Read, tuple[Finding, ...]]:
     for target in report.predicted:
         names = (name for module in target.modules for name in module.breaks if name in by_print)
         distinct = {by_print[name].fingerprint: by_print[name] for name in names}
-        found[target.target, target.modes[0]] = tuple(
-            each for each in distinct.values() if each.effect in BREAKING
-        )
+        found[target.target, target.modes[0]] = tuple(each for each in distinct.values() if each.effect in BREAKING)
     return found
 
 

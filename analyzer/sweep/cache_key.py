@@ -65,9 +65,7 @@ def interpreter(program: str | None, root: Path) -> PythonInterpreter:
             torch = importlib.metadata.version("torch")
         except importlib.metadata.PackageNotFoundError:
             torch = ""
-        return PythonInterpreter(
-            None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path))
-        )
+        return PythonInterpreter(None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path)))
     place = str(root / program) if os.path.dirname(program) else program
     try:
         answered = subprocess.run(  # noqa: S603  the interpreter that the user names
@@ -75,9 +73,7 @@ def interpreter(program: str | None, root: Path) -> PythonInterpreter:
         )
         version, torch, path = json.loads(answered.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise TcreadyError(
-            f"the interpreter {program} cannot be asked for its version: {_why(error)}"
-        ) from None
+        raise TcreadyError(f"the interpreter {program} cannot be asked for its version: {_why(error)}") from None
     return PythonInterpreter(program, version, torch, tuple(path))
 
 
@@ -178,13 +174,9 @@ class Surveyor:
         return self._by_request[key]
 
     def _search_path(self) -> tuple[Path, ...]:
-        return tuple(
-            dict.fromkeys((self.root, *map(Path, source_folders(self.root)), *map(Path, self.python.path)))
-        )
+        return tuple(dict.fromkeys((self.root, *map(Path, source_folders(self.root)), *map(Path, self.python.path))))
 
-    def _starting(
-        self, text: str, stage: str, search: tuple[Path, ...], packages: set[str]
-    ) -> Iterator[Path]:
+    def _starting(self, text: str, stage: str, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
         target = Target(kind="module", place=text) if stage == "list" else Target.parse(text)
         if target.kind == "path":
             file = Path(os.path.realpath(self.root / target.place))
@@ -237,9 +229,7 @@ class Surveyor:
                     base = node.module or ""
                     found[base, node.level] = None
                     found |= dict.fromkeys(
-                        (f"{base}.{alias.name}".lstrip("."), node.level)
-                        for alias in node.names
-                        if alias.name != "*"
+                        (f"{base}.{alias.name}".lstrip("."), node.level) for alias in node.names if alias.name != "*"
                     )
             self._imports[path] = tuple(found)
         return self._imports[path]

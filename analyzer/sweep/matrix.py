@@ -23,11 +23,7 @@ class MatrixCell:
 
     def settings(self, settings: Settings) -> Settings:
         """Return the settings of a run in this cell."""
-        given = {
-            name: value
-            for name, value in (("python", self.python), ("device", self.device))
-            if value is not None
-        }
+        given = {name: value for name, value in (("python", self.python), ("device", self.device)) if value is not None}
         return settings.with_keywords(given)
 
 
@@ -38,9 +34,7 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         axis, equals, values = text.partition("=")
         listed = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
         if axis not in MATRIX_AXES or not equals or not listed:
-            raise TcreadyError(
-                f"--matrix {text}: write AXIS=VALUE,VALUE with one of {', '.join(MATRIX_AXES)}"
-            )
+            raise TcreadyError(f"--matrix {text}: write AXIS=VALUE,VALUE with one of {', '.join(MATRIX_AXES)}")
         if axis in found:
             raise TcreadyError(f"--matrix {text}: {axis} was given before; write all its values at once")
         if axis == "mode" and not set(listed) <= set(MODES):
@@ -72,9 +66,7 @@ def cells(
     return tuple(itertools.starmap(MatrixCell, itertools.product(pythons, devices)))
 
 
-def _with_torch(
-    wanted: str, known: Sequence[str | None], torch_of: Callable[[str | None], str]
-) -> str | None:
+def _with_torch(wanted: str, known: Sequence[str | None], torch_of: Callable[[str | None], str]) -> str | None:
     for python in known:
         version = torch_of(python)
         if version == wanted or version.startswith((f"{wanted}.", f"{wanted}+")):

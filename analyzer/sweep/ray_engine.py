@@ -71,9 +71,7 @@ class RayEngine:
         """Return how many GPUs a task gets: no more than a machine has, or it would wait forever."""
         if task.stage != "run" or not on_cuda(task.run.device):
             return 0
-        most = max(
-            (node["Resources"].get("GPU", 0) for node in self._ray.nodes() if node["Alive"]), default=0
-        )
+        most = max((node["Resources"].get("GPU", 0) for node in self._ray.nodes() if node["Alive"]), default=0)
         return min(task.run.processes or 1, int(most))
 
 
@@ -83,9 +81,7 @@ def carried_out(task: Task, version: str) -> Result:
 
     here = tool().version
     if here != version:
-        return refusal(
-            task, f"{socket.gethostname()} has tcready {here}, and the sweep was started by {version}"
-        )
+        return refusal(task, f"{socket.gethostname()} has tcready {here}, and the sweep was started by {version}")
     try:
         os.chdir(task.root)
     except OSError as error:
@@ -132,9 +128,7 @@ def opened(workers: int | None, devices: tuple[str, ...]) -> RayEngine:
             ray.init(log_to_driver=False, include_dashboard=False, logging_level="error")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise TcreadyError(f"--engine ray: {str(error).strip().partition(chr(10))[0]}") from None
-    if any(device.partition(":")[0] == "cuda" for device in devices) and not ray.cluster_resources().get(
-        "GPU"
-    ):
+    if any(device.partition(":")[0] == "cuda" for device in devices) and not ray.cluster_resources().get("GPU"):
         if starts:
             ray.shutdown()
         raise TcreadyError("--engine ray: no machine of the cluster has a GPU")

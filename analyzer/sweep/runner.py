@@ -158,9 +158,7 @@ class _Course:
             else:
                 assert result is not None
                 for number, each in enumerate(
-                    target_expansion.members(
-                        step.task.target, self.store.read_as(tuple[str, ...], result.value)
-                    )
+                    target_expansion.members(step.task.target, self.store.read_as(tuple[str, ...], result.value))
                 ):
                     self.add((*step.position, number), each)
         else:
@@ -205,12 +203,7 @@ class _Course:
     def _runs(self, planned: PlannedRun, settings: Settings) -> Iterator[Task]:
         for options in dataclasses.replace(planned, table=None).options(settings):
             yield Task(
-                "run",
-                "",
-                planned.target,
-                str(settings.root),
-                run=options,
-                given_by=planned.convention(settings),
+                "run", "", planned.target, str(settings.root), run=options, given_by=planned.convention(settings)
             )
 
     def _put(
@@ -228,15 +221,7 @@ class _Course:
         mode = task.run.mode if cell is not None else str(task.source_options.mode)
         named = "" if table is None else table.source
         setting = json.dumps(
-            [
-                task.stage,
-                task.target,
-                named,
-                wanted.named,
-                mode,
-                device,
-                cell.python if cell is not None else None,
-            ]
+            [task.stage, task.target, named, wanted.named, mode, device, cell.python if cell is not None else None]
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
@@ -253,12 +238,7 @@ class _Course:
 
 
 def sweep(
-    names: Sequence[str],
-    settings: Settings,
-    wanted: SweepOptions,
-    run: bool,
-    announce: Announce,
-    progress: Progressing,
+    names: Sequence[str], settings: Settings, wanted: SweepOptions, run: bool, announce: Announce, progress: Progressing
 ) -> Report:
     """Read and run everything that was named, or take it from the store, and combine it in one report.
 
@@ -303,18 +283,7 @@ def sweep(
             engine = engines.opened(wanted.engine, wanted.workers, devices)
             try:
                 course = _Course(
-                    *(
-                        settings,
-                        store,
-                        engine,
-                        wanted.fresh,
-                        run,
-                        cells,
-                        surveyor,
-                        reading,
-                        announce,
-                        progress,
-                    )
+                    *(settings, store, engine, wanted.fresh, run, cells, surveyor, reading, announce, progress)
                 )
                 doing = "reading and running" if run else "reading"
                 announce(
@@ -413,9 +382,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         yield _Row(row, setting, "" if done.failure else done.step.task.key, found)
 
 
-def _of_runs(
-    report: Report, ran: Sequence[tuple[_Done, Observation]]
-) -> Iterator[tuple[_Done, str, TargetReport]]:
+def _of_runs(report: Report, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[tuple[_Done, str, TargetReport]]:
     """Pair each run with its target: the report has them in the given order, and identical ones once."""
     in_report = [target for target in report.targets if target.was_run]
     known: dict[str, list[tuple[Observation, TargetReport]]] = {}
@@ -450,9 +417,7 @@ def with_list_settings(settings: Settings, wanted: Wanted) -> Settings:
     table = wanted.table
     if table is None or table.section == pyproject.TABLES:
         return settings
-    lent = dict.fromkeys(
-        (name for name, who in settings.sources.items() if who == table.source), COMMAND_LINE
-    )
+    lent = dict.fromkeys((name for name, who in settings.sources.items() if who == table.source), COMMAND_LINE)
     return dataclasses.replace(settings, sources={**settings.sources, **lent})
 
 

@@ -110,9 +110,7 @@ class ResultStore:
         tables = self._base.execute("SELECT 1 FROM sqlite_master").fetchone()
         self._base.execute("COMMIT")
         if version == 0 and tables is not None:
-            raise TcreadyError(
-                f"the store {self._named} is the database of another program: name another with --store"
-            )
+            raise TcreadyError(f"the store {self._named} is the database of another program: name another with --store")
 
     def __enter__(self) -> ResultStore:
         return self
@@ -137,14 +135,11 @@ class ResultStore:
             me = (self.owner, _host(), os.getpid(), _born(os.getpid()), time.time())
             self._base.execute("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", me)
             living = self._living()
-            for key, owner in self._base.execute(
-                "SELECT key, owner FROM results WHERE status = 'passing'"
-            ).fetchall():
+            for key, owner in self._base.execute("SELECT key, owner FROM results WHERE status = 'passing'").fetchall():
                 if owner not in living:
                     self._base.execute("DELETE FROM results WHERE key = ?", (key,))
             cursor = self._base.execute(
-                "INSERT INTO sweeps (owner, asked, began) VALUES (?, ?, ?)",
-                (self.owner, _text(asked), time.time()),
+                "INSERT INTO sweeps (owner, asked, began) VALUES (?, ?, ?)", (self.owner, _text(asked), time.time())
             )
             self.sweep = int(cursor.lastrowid or 0)
 
@@ -206,16 +201,13 @@ class ResultStore:
             mine,
         )
         self._base.execute(
-            "UPDATE results SET status = 'done' WHERE status = 'claimed' AND owner = ? AND (? IS NULL OR key = ?)",
-            mine,
+            "UPDATE results SET status = 'done' WHERE status = 'claimed' AND owner = ? AND (? IS NULL OR key = ?)", mine
         )
 
     def result(self, key: str) -> StoredResult | None:
         """Return the result under a key; None if there is none."""
         with self._telling():
-            row = self._base.execute(
-                "SELECT value, seconds, began FROM results WHERE key = ?", (key,)
-            ).fetchone()
+            row = self._base.execute("SELECT value, seconds, began FROM results WHERE key = ?", (key,)).fetchone()
             if row is None or row[0] is None:
                 return None
             _reject_types(row[:1], str)

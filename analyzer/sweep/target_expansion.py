@@ -157,9 +157,7 @@ def _at(place: str, settings: Settings) -> Iterator[Wanted]:
     if (root / place).is_dir():
         tables = pyproject.inside(place, settings.tables or (), root)
         yield from (
-            Wanted("model", table.target, table)
-            for table in tables
-            if Target.parse(table.target).kind == "module"
+            Wanted("model", table.target, table) for table in tables if Target.parse(table.target).kind == "module"
         )
         for unit in units([place], root, settings.read.exclude):
             yield Wanted("file", unit.target)
@@ -179,9 +177,7 @@ def _of_package(name: str, settings: Settings) -> Iterator[Wanted]:
     if found is not None:
         folders = [found.parent]
     else:
-        folders = [
-            path for each in search if _is_dotted(name) and (path := each.joinpath(*name.split("."))).is_dir()
-        ]
+        folders = [path for each in search if _is_dotted(name) and (path := each.joinpath(*name.split("."))).is_dir()]
     modules = dict.fromkeys(module for folder in folders for module in _modules(name, folder, root))
     if not modules:
         raise TcreadyError(
@@ -229,8 +225,7 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
         return tuple(_with_inputs(run, each.table) for run in due)
     if each.kind == "file" and any(run.synthesise and run.table is None for run in due):
         return tuple(
-            PlannedRun(target.target, run_selection.MADE_UP, True, synthesise=True)
-            for target in static.targets
+            PlannedRun(target.target, run_selection.MADE_UP, True, synthesise=True) for target in static.targets
         )
     return due
 

@@ -42,9 +42,7 @@ class SourceOptions:
     """Use and write `.tcready_cache`."""
 
     def options(self, root: str) -> ReadOptions:
-        return ReadOptions(
-            Path(root), mode=self.mode, torch=self.torch, low=self.low, plain_call=self.plain_call
-        )
+        return ReadOptions(Path(root), mode=self.mode, torch=self.torch, low=self.low, plain_call=self.plain_call)
 
     @property
     def report(self) -> ReportOptions:
@@ -175,14 +173,10 @@ class TaskPlace:
         value = json.dumps(as_json(seen), separators=(",", ":"))
         return Result(task.key, value, began, time.monotonic() - clock, passing=passing)
 
-    def _observed(
-        self, task: Task, server: ForkServer, variables: tuple[tuple[str, str], ...]
-    ) -> Observation:
+    def _observed(self, task: Task, server: ForkServer, variables: tuple[tuple[str, str], ...]) -> Observation:
         from tcready.pipeline import observations
 
-        return observations.one_of_many(
-            task.target, task.run, Path(task.root), task.given_by, server, variables
-        )
+        return observations.one_of_many(task.target, task.run, Path(task.root), task.given_by, server, variables)
 
     def _server(self, python: str | None, variables: tuple[tuple[str, str], ...]) -> ForkServer:
         with self._lock:

@@ -36,9 +36,7 @@ class Behind:
     """The `torch._dynamo.config` settings; empty if the trace has none."""
 
 
-def advice(
-    recompiles: Iterable[Recompile], behind: Mapping[tuple[str, int, str], Behind]
-) -> Iterator[RecompileAdvice]:
+def advice(recompiles: Iterable[Recompile], behind: Mapping[tuple[str, int, str], Behind]) -> Iterator[RecompileAdvice]:
     """Return what to do about each function and each repeated cause.
 
     `behind` has functions by file, line and symbol.
@@ -71,10 +69,7 @@ def _for_number(name: str, needed: str | None, settings: Mapping[str, object]) -
     if needed is not None:
         return f"{what}: {_requirer(needed)}, and no setting changes that: {_FEW}", None
     if settings.get(COMPILED_IN) is True:
-        return (
-            f"{what}, as the job set {COMPILED_IN}: set it back",
-            f"torch._dynamo.config.{COMPILED_IN} = False",
-        )
+        return (f"{what}, as the job set {COMPILED_IN}: set it back", f"torch._dynamo.config.{COMPILED_IN} = False")
     if OF_A_FILE.search(name):
         return f"{what}, as numbers of a file are: pass it as an argument, or hold it in a tensor", None
     if "." in name:

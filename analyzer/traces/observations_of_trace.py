@@ -17,16 +17,7 @@ from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.code_line import Frame
 from tcready.schema.enums import STAGES, Mode
 from tcready.schema.observation import Observation, Stage
-from tcready.schema.run import (
-    BreakSite,
-    CompileTime,
-    Graph,
-    LineSet,
-    Recompile,
-    SkippedFrame,
-    Trace,
-    TracedProcess,
-)
+from tcready.schema.run import BreakSite, CompileTime, Graph, LineSet, Recompile, SkippedFrame, Trace, TracedProcess
 from tcready.traces import path_mapping, trace_files
 from tcready.traces.advice import Behind, advice
 from tcready.traces.path_mapping import Sources, TraceNames
@@ -44,9 +35,7 @@ NEVER = (
 NO_MODE = "whether it was training or inference: no graph tells, so the sources are read as inference"
 """What a trace lacks in addition if AOTAutograd compiled nothing."""
 ELSEWHERE = "a trace does not tell"
-STACK_TEXT = re.compile(
-    r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE
-)
+STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)
 """A frame of a printed traceback with its line of source."""
 KERNELS = "kernels"
 CALLED = (".forward", ".__call__")
@@ -99,10 +88,7 @@ def read(
 
     def names_with(here: Mapping[str, str]) -> list[tuple[Process, TraceNames]]:
         return [
-            (
-                process,
-                TraceNames(str(root), here, process.torch_folder, packages, frozenset(known), sources, texts),
-            )
+            (process, TraceNames(str(root), here, process.torch_folder, packages, frozenset(known), sources, texts))
             for process in processes
         ]
 
@@ -125,9 +111,7 @@ def read(
             if slashed(path) in shown
         ),
         *_not_here(
-            slashed(path)
-            for path in known - found.here.keys() - found.ambiguous.keys()
-            if slashed(path) in shown
+            slashed(path) for path in known - found.here.keys() - found.ambiguous.keys() if slashed(path) in shown
         ),
         *changed.values(),
     ]
@@ -320,10 +304,7 @@ def _behind(group: _Group) -> Mapping[tuple[str, int, str], Behind]:
             if place is None:
                 continue
             key = names.path(place.path), place.line, names.symbol(place.path, place.line, place.name)
-            needed = {
-                name: f"{names.path(path)}:{line}" if path else ""
-                for name, (path, line) in each.needed.items()
-            }
+            needed = {name: f"{names.path(path)}:{line}" if path else "" for name, (path, line) in each.needed.items()}
             before = found.get(key, Behind())
             found[key] = Behind({**needed, **before.needed}, before.settings or each.settings)
     return found
@@ -365,9 +346,7 @@ def _stages(seen: Observation, group: _Group) -> Iterator[Stage]:
             yield Stage(name, "pass", "read, not executed")
         elif name == "capture":
             yield _capture(seen, group)
-        elif name == "backend" and (
-            inductor := dict(seen.trace.phases if seen.trace else ()).get("inductor")
-        ):
+        elif name == "backend" and (inductor := dict(seen.trace.phases if seen.trace else ()).get("inductor")):
             detail = f"the job compiled with Inductor in {inductor:.2f} s; its outputs were not compared"
             yield Stage(name, "not_run", detail, reason="not_asked")
         else:
@@ -391,21 +370,16 @@ def _failure(each: Compilation, names: TraceNames) -> str:
     row = each.row or {}
     path, line = row.get("fail_user_frame_filename"), row.get("fail_user_frame_lineno")
     words = to_schema.ADDRESS.sub("", each.raised or "")
-    return (
-        f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and isinstance(line, int) else words
-    )
+    return f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and isinstance(line, int) else words
 
 
 def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observation:
     """Return the result for a trace in which no code was compiled, or that is too incomplete."""
     detail = "the trace holds no compilation"
     stages = tuple(
-        Stage(name, "not_run", detail if name == "capture" else ELSEWHERE, reason="not_asked")
-        for name in STAGES
+        Stage(name, "not_run", detail if name == "capture" else ELSEWHERE, reason="not_asked") for name in STAGES
     )
-    listed = tuple(
-        TracedProcess(process.file, process.rank, 0, 0.0, process.lacks()) for process in processes
-    )
+    listed = tuple(TracedProcess(process.file, process.rank, 0, 0.0, process.lacks()) for process in processes)
     trace = Trace(listed, 0.0, lacks=(NO_MODE, *NEVER), mode_known=False)
     return Observation(named[0], None, "infer", stages, _environment(processes), trace=trace)
 
@@ -440,7 +414,9 @@ def _not_here(paths: Iterable[str]) -> Iterator[str]:
 def _changed(processes: Iterable[tuple[Process, TraceNames]]) -> Iterator[tuple[str, str]]:
     """Return files of the job with a different source here, as far as the trace has lines of them, each with a
     warning."""
-    apart = "what the job shows of it stands under the job's path: take the version that the job ran to see both together"
+    apart = (
+        "what the job shows of it stands under the job's path: take the version that the job ran to see both together"
+    )
     for process, names in processes:
         for each in process.compilations:
             place = each.place

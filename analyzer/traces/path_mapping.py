@@ -235,11 +235,7 @@ class TraceNames:
         if not plain or plain.startswith("<") or (around is not None and _named(around, plain)):
             return around
         local = self.here.get(path)
-        same = [
-            item
-            for item in (self.texts.definitions(local) if local is not None else ())
-            if _named(item, plain)
-        ]
+        same = [item for item in (self.texts.definitions(local) if local is not None else ()) if _named(item, plain)]
         return min(same, key=lambda item: (abs(item.first - line), item.first), default=None)
 
     def frame(self, path: str, line: int, name: str) -> Frame:
@@ -260,9 +256,7 @@ class TraceNames:
 
         known = (place.path, *sorted(self.named))
         found = next((path for path in known if slashed(shortened(path)) == slashed(shown)), None)
-        return found or (
-            f"{self.torch_folder.removesuffix('torch/')}{shown}" if shown.startswith("torch/") else None
-        )
+        return found or (f"{self.torch_folder.removesuffix('torch/')}{shown}" if shown.startswith("torch/") else None)
 
     def break_id(self, kind: str) -> str | None:
         """Return None: the registry is torch's; messages name their page since torch 2.9."""

@@ -367,22 +367,12 @@ def record_of(compilations: list[Compilation]) -> Record:
         if each.has_code:
             seconds = round(compile_times.seconds(row, compile_times.ENTIRE), 6) or None
             ops, guards = row.get("graph_op_count"), row.get("guard_count")
-            record.compiled.append(
-                CompiledFrame(
-                    each.name,
-                    place,
-                    _count(ops) or 0,
-                    _count(guards),
-                    seconds,
-                )
-            )
+            record.compiled.append(CompiledFrame(each.name, place, _count(ops) or 0, _count(guards), seconds))
         elif each.raised is None:
             kind, reason = row.get("fail_type"), row.get("fail_reason")
             line = row.get("fail_user_frame_lineno")
             failure = Failure(
-                str(kind) if kind is not None else None,
-                str(reason) if reason is not None else None,
-                _count(line),
+                str(kind) if kind is not None else None, str(reason) if reason is not None else None, _count(line)
             )
             record.skips.append(skip_of(place, None, failure, bool(texts)))
     return record

@@ -36,9 +36,7 @@ NO_PAYLOAD = re.compile(rb"\n(?=[^\t])")
 """End of a line that is not followed by a payload."""
 DIGEST = re.compile(rb'"has_payload": ?"([0-9a-f]{32})"')
 """The MD5 digest of the payload in an event's line."""
-EVENT = re.compile(
-    rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
-)
+EVENT = re.compile(rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")')
 """The prefix of an event's line, and the name of its first key, which is the event's kind."""
 
 

@@ -204,8 +204,7 @@ def _is_callable(parameter: inspect.Parameter) -> bool:
     """Whether the annotation of a parameter says that it is a callable."""
     said = parameter.annotation
     return (
-        re.match(r"(typing\.|collections\.abc\.)?Callable\b", said if isinstance(said, str) else str(said))
-        is not None
+        re.match(r"(typing\.|collections\.abc\.)?Callable\b", said if isinstance(said, str) else str(said)) is not None
     )
 
 
@@ -300,9 +299,7 @@ def lacks_counterpart(name: str, value: Any) -> bool:
     return value not in get_np_to_tnp_map()
 
 
-def derive(
-    found: dict[str, Any], processes: int, only: Collection[str] | None = None
-) -> dict[str, list[str]]:
+def derive(found: dict[str, Any], processes: int, only: Collection[str] | None = None) -> dict[str, list[str]]:
     """name -> [rule, outcome, id of the break] of every callable; what has several names is tried once."""
     once: dict[int, str] = {}
     for name, value in found.items():
@@ -314,9 +311,7 @@ def derive(
     run = [name for name in canonical if _runs(name)]
     fits = trying.each(run, lambda name: fitting(name, found[name]), processes, "arguments")
     places = {name: fit if isinstance(fit, int) else -1 for name, fit in fits.items()}
-    outcomes = trying.each(
-        canonical, lambda name: tried(name, found[name], places.get(name)), processes, "calls"
-    )
+    outcomes = trying.each(canonical, lambda name: tried(name, found[name], places.get(name)), processes, "calls")
     table: dict[str, list[str]] = {}
     for name, value in wanted.items():
         outcome = outcomes[once[id(value)]]

@@ -79,9 +79,7 @@ def _of_attribute(
     if len(deciding) == 1:
         (parameter,) = deciding
         default = trials.needed.get(parameter.name, parameter.default)
-        if repr(default) == usual and all(
-            made.get(name) == _text(other) for other, made in tried[parameter.name]
-        ):
+        if repr(default) == usual and all(made.get(name) == _text(other) for other, made in tried[parameter.name]):
             return f"={parameter.name}"
     if any(parameter.name in trials.needed for parameter in deciding):
         return None
@@ -96,12 +94,7 @@ def _of_attribute(
 def _registered() -> set[str]:
     """The containers of a module in which constructors put what they register."""
     made = torch.nn.Sequential(torch.nn.BatchNorm1d(1))
-    return {
-        name
-        for each in (made, made[0])
-        for name, held in vars(each).items()
-        if isinstance(held, dict) and held
-    }
+    return {name for each in (made, made[0]) for name, held in vars(each).items() if isinstance(held, dict) and held}
 
 
 def constructor(cls: Any) -> list[str] | None:

@@ -20,14 +20,7 @@ from torch.utils import _pytree as pytree
 
 from deriving import calls, samples, trying
 
-NAMESPACES = (
-    "torch.",
-    "torch.Tensor.",
-    "torch.nn.functional.",
-    "torch.linalg.",
-    "torch.fft.",
-    "torch.special.",
-)
+NAMESPACES = ("torch.", "torch.Tensor.", "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.")
 DTYPES = {"b": torch.bool, "i": torch.int64, "f": torch.float32, "c": torch.complex64}
 KINDS = {
     "Tensor": "T",
@@ -129,9 +122,7 @@ def _first(args: Any) -> torch.Tensor | None:
     return next((leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)), None)
 
 
-def observe(
-    target: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
-) -> dict[str, Any] | None:
+def observe(target: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any] | None:
     """What one call gives; None if it is refused."""
     given = _first((args, keywords))
     if given is not None and given.layout != torch.strided:
@@ -154,8 +145,7 @@ def observe(
         inplace = any(t is given for t in tensors) and given._version > version
         with contextlib.suppress(Exception):
             view = not inplace and any(
-                t.untyped_storage().data_ptr() == given.untyped_storage().data_ptr() and t.numel()
-                for t in tensors
+                t.untyped_storage().data_ptr() == given.untyped_storage().data_ptr() and t.numel() for t in tensors
             )
     elif given is not None:
         inplace = given._version > version
@@ -166,11 +156,7 @@ def observe(
         "flagged": any(v is True for v in (*args, *keywords.values())),
         "out": structure(result),
         "letters": [
-            "?"
-            if asked is not None
-            else letter(v.dtype)
-            if isinstance(v, torch.Tensor)
-            else type(v).__name__[0]
+            "?" if asked is not None else letter(v.dtype) if isinstance(v, torch.Tensor) else type(v).__name__[0]
             for v in leaves
         ],
         "ranks": [t.dim() - dim for t in tensors],
@@ -222,9 +208,7 @@ PROFILES: tuple[dict[str, Any], ...] = (
 def _tensor(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     count = int(torch.Size(shape).numel())
     made = (torch.arange(count) * 3 % 4).reshape(shape)
-    return (
-        (made / 4 + 0.125).to(dtype) if dtype.is_floating_point or dtype.is_complex else (made % 2).to(dtype)
-    )
+    return (made / 4 + 0.125).to(dtype) if dtype.is_floating_point or dtype.is_complex else (made % 2).to(dtype)
 
 
 def _made(schema: Any, dtype: torch.dtype, profile: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -248,9 +232,7 @@ def _made(schema: Any, dtype: torch.dtype, profile: dict[str, Any]) -> tuple[tup
         elif kind in profile:
             value = profile[kind]
         else:
-            value = {"f": 0.5, "b": False, "s": "mean", "d": torch.float32, "v": torch.device("cpu")}.get(
-                kind
-            )
+            value = {"f": 0.5, "b": False, "s": "mean", "d": torch.float32, "v": torch.device("cpu")}.get(kind)
         if argument.kwarg_only:
             keywords[argument.name] = value
         else:
@@ -283,21 +265,12 @@ def invocations(
     for dtype in DTYPES.values():
         fitting = 0
         for make in calls.candidates(True):
-            args = tuple(
-                a.to(dtype) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in make()
-            )
+            args = tuple(a.to(dtype) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in make())
             if name.startswith("torch.Tensor.") and not (args and isinstance(args[0], torch.Tensor)):
                 continue
-            if (
-                not any(isinstance(a, torch.Tensor) for a in pytree.tree_leaves(args))
-                and dtype != torch.float32
-            ):
+            if not any(isinstance(a, torch.Tensor) for a in pytree.tree_leaves(args)) and dtype != torch.float32:
                 continue
-            if (
-                calls._runs(name)
-                and not last.startswith("set_")
-                and observe(value, *_copied(args, {})) is not None
-            ):
+            if calls._runs(name) and not last.startswith("set_") and observe(value, *_copied(args, {})) is not None:
                 fitting += 1
                 yield args, {}
                 if fitting == 3:
@@ -405,9 +378,7 @@ def merged(seen: list[dict[str, Any]], schema: Any) -> str:
     for position in range(width if "T" in shape else 0):
         with_rank = [s for s in seen if s["ranks"] and s["in"] != "-"]
         with_rank = [s for s in with_rank if not s["flagged"]] or with_rank
-        deltas = {
-            r for s in with_rank for r in (s["ranks"] if varies else s["ranks"][position : position + 1])
-        }
+        deltas = {r for s in with_rank for r in (s["ranks"] if varies else s["ranks"][position : position + 1])}
         if with_rank and all(s["zero"] for s in with_rank) and any(s["rank"] for s in with_rank):
             ranks.append("0d")
         else:
@@ -464,10 +435,7 @@ def form(name: str, value: Any, infos: list[Any]) -> list[str]:
     for key, observed in seen.items():
         forms.extend(_forms_of(value, by_name.get(key), spoken, observed, given[key]))
     for key, schema in by_name.items():
-        if key not in seen and str(schema.arguments[0].type if schema.arguments else "") in (
-            "Tensor",
-            "List[Tensor]",
-        ):
+        if key not in seen and str(schema.arguments[0].type if schema.arguments else "") in ("Tensor", "List[Tensor]"):
             forms.append(f"{parameters(schema)} -> {_unseen(name, schema)}")
     return forms
 
@@ -511,9 +479,7 @@ def _forms_of(
     numbers = [] if schema or depending else _numbers(value, spoken, args, keywords)
     words = parameters(schema or spoken, numbers)
     forms: list[str] = []
-    ranked = {
-        row["rank"]: pair for pair, row in reversed([*zip(bare, observed, strict=True)]) if "rank" in row
-    }
+    ranked = {row["rank"]: pair for pair, row in reversed([*zip(bare, observed, strict=True)]) if "rank" in row}
     for count in range(min(len(parted), 3), 0, -1):
         for chosen in itertools.combinations(parted, count):
             on = dict.fromkeys(chosen, True)
@@ -594,9 +560,7 @@ def _broken(value: Any, args: Any, keywords: Any) -> str:
 def _unseen(name: str, schema: Any) -> str:
     """A form that was not called: what its schema and tags say."""
     returned = [str(r.type) for r in schema.returns]
-    words = [
-        {"Tensor": "T", "List[Tensor]": "list[T]"}.get(r, "n" if r in KINDS else "other") for r in returned
-    ]
+    words = [{"Tensor": "T", "List[Tensor]": "list[T]"}.get(r, "n" if r in KINDS else "other") for r in returned]
     shape = words[0] if len(words) == 1 else f"tuple({' '.join(words)})" if words else "None"
     tags = {tag.name for tag in getattr(_op(name, schema), "tags", ())}
     flags = ("d" if "data_dependent_output" in tags else "") + ("s" if "dynamic_output_shape" in tags else "")
@@ -646,9 +610,7 @@ def derive(
         once.setdefault(keys[name], name)
     wanted = [name for name in known if only is None or name in only]
     canonical = sorted({once[keys[name]] for name in wanted})
-    results = trying.each(
-        canonical, lambda name: form(name, known[name], infos[name]), processes, "operators"
-    )
+    results = trying.each(canonical, lambda name: form(name, known[name], infos[name]), processes, "operators")
     table = {name: results[once[keys[name]]] for name in wanted}
     breaking = [
         name

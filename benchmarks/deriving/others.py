@@ -17,32 +17,11 @@ import torch
 from deriving import calls, samples, trying
 from deriving.operators import letter, structure
 
-CONTEXTS_OF = (
-    "torch.",
-    "contextlib.",
-    "threading.",
-    "warnings.",
-    "decimal.",
-    "tempfile.",
-    "numpy.",
-    "open",
-    "io.",
-)
+CONTEXTS_OF = ("torch.", "contextlib.", "threading.", "warnings.", "decimal.", "tempfile.", "numpy.", "open", "io.")
 DECORATORS_OF = ("torch.", "functools.", "contextlib.", "typing.", "types.", "abc.", "enum.")
-COMPILERS = (
-    "torch.compile",
-    "torch.compiler.compile",
-    "torch._dynamo.optimize",
-    "torch._dynamo.optimize_assert",
-)
+COMPILERS = ("torch.compile", "torch.compiler.compile", "torch._dynamo.optimize", "torch._dynamo.optimize_assert")
 """Decorators that Dynamo is to trace through, and that compile with Inductor where they are tried."""
-NOT_DECORATORS = (
-    "torch.hub",
-    "torch.distributed",
-    "torch.multiprocessing",
-    "torch.Tensor.",
-    "torch.distributions",
-)
+NOT_DECORATORS = ("torch.hub", "torch.distributed", "torch.multiprocessing", "torch.Tensor.", "torch.distributions")
 
 
 def _arguments() -> Iterator[tuple[Callable[[], tuple[Any, ...]], dict[str, Any]]]:
@@ -214,9 +193,7 @@ def decorator(value: Any) -> list[str] | None:
     return None
 
 
-def decorators(
-    found: dict[str, Any], processes: int, only: Collection[str] | None = None
-) -> dict[str, list[str]]:
+def decorators(found: dict[str, Any], processes: int, only: Collection[str] | None = None) -> dict[str, list[str]]:
     """Everything that takes a function and gives one that does the same."""
     wanted = {
         name: value
@@ -344,11 +321,7 @@ def _parameters(cls: Any) -> dict[str, torch.Tensor]:
             made[name] = torch.tensor([0.25, 0.75])
         elif "IndependentConstraint" in text:
             made[name] = torch.ones(2)
-        elif (
-            "UnitInterval" in text
-            or "Interval(lower_bound=0.0, upper_bound=1.0" in text
-            or "Interval" in text
-        ):
+        elif "UnitInterval" in text or "Interval(lower_bound=0.0, upper_bound=1.0" in text or "Interval" in text:
             made[name] = torch.tensor([0.5, 0.25])
         elif "Integer" in text:
             made[name] = 3
@@ -373,9 +346,7 @@ def distribution(cls: Any) -> list[str] | None:
             if cls.__name__ == "LKJCholesky":
                 parameters = {"dim": 3, "concentration": torch.tensor(1.0)}
 
-            def use(
-                x: torch.Tensor, parameters: Any = parameters, validate: bool = validate, way: str = way
-            ) -> Any:
+            def use(x: torch.Tensor, parameters: Any = parameters, validate: bool = validate, way: str = way) -> Any:
                 made = cls(**parameters, validate_args=validate)
                 if way == "log_prob":
                     return made.log_prob(x)

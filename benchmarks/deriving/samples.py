@@ -52,21 +52,13 @@ def unsampled() -> dict[str, tuple[Callable[[], torch.nn.Module], int]]:
         "torch.nn.TransformerEncoder": (encoder, 1),
         "torch.nn.TransformerDecoder": (decoder, 2),
         "torch.nn.Transformer": (lambda: nn.Transformer(4, 1, 1, 1, 8, batch_first=True), 2),
-        "torch.nn.TransformerEncoderLayer": (
-            lambda: nn.TransformerEncoderLayer(4, 1, 8, batch_first=True),
-            1,
-        ),
-        "torch.nn.TransformerDecoderLayer": (
-            lambda: nn.TransformerDecoderLayer(4, 1, 8, batch_first=True),
-            2,
-        ),
+        "torch.nn.TransformerEncoderLayer": (lambda: nn.TransformerEncoderLayer(4, 1, 8, batch_first=True), 1),
+        "torch.nn.TransformerDecoderLayer": (lambda: nn.TransformerDecoderLayer(4, 1, 8, batch_first=True), 2),
         "torch.nn.MultiheadAttention": (lambda: nn.MultiheadAttention(4, 1, batch_first=True), 3),
     }
 
 
-def of_operator(
-    info: Any, dtype: torch.dtype, most: int = 10
-) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def of_operator(info: Any, dtype: torch.dtype, most: int = 10) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Small (args, keywords) of an operator; none where it does not take the dtype."""
     found = []
     with contextlib.suppress(Exception):

@@ -81,9 +81,7 @@ def gb_id(text: str) -> str:
     return f"GB{found[1]}" if found else "-"
 
 
-def call(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any] | None = None
-) -> Outcome:
+def call(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any] | None = None) -> Outcome:
     """What Dynamo makes of `function(*args, **keywords)` between two operations on a tensor.
 
     A method of a tensor is called as one: its `super()` is no other's, and Dynamo has handlers of its own for methods.

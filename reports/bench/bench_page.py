@@ -51,11 +51,7 @@ class BenchView:
 
 def bench_page(bench: Bench) -> BenchView:
     def tables(case: BenchCase) -> tuple[tuple[str, BenchTable], ...]:
-        named = (
-            ("A warm call", columns_of_times(case)),
-            ("Its work", WORK),
-            ("What compiling costs", COSTS),
-        )
+        named = (("A warm call", columns_of_times(case)), ("Its work", WORK), ("What compiling costs", COSTS))
         return tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings)
 
     return BenchView(
@@ -63,13 +59,7 @@ def bench_page(bench: Bench) -> BenchView:
         word=answer(bench),
         ways=tuple(ways(bench)),
         cases=tuple(
-            CaseView(
-                case_title(case),
-                tables(case),
-                notes,
-                case_charts(case),
-                noise_of(bench, case),
-            )
+            CaseView(case_title(case), tables(case), notes, case_charts(case), noise_of(bench, case))
             for case, notes in new_notes(bench)
         ),
         charts=charts(bench),

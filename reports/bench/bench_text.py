@@ -211,9 +211,7 @@ def _table(shown: BenchTable, width: int) -> Iterator[TableLine]:
             if cell_len(name) > name_wide:
                 yield TableLine(lead, name, style, style)
                 lead, name = "      ", ""
-            yield TableLine(
-                f"{lead}{set_cell_size(name, name_wide)}  ", laid_out(row.cells), lead_style=style
-            )
+            yield TableLine(f"{lead}{set_cell_size(name, name_wide)}  ", laid_out(row.cells), lead_style=style)
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[range]:

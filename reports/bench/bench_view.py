@@ -191,12 +191,10 @@ COLD = Column("cold start", lambda arm, _: _of(arm.cold_seconds, time_interval))
 WARM_CACHE = Column("warm cache", lambda arm, _: _of(arm.cold_warm_cache_seconds, time_interval))
 PAYS = Column("pays after calls", lambda arm, _: pays_after(arm, arm.break_even_calls, arm.cold_seconds))
 PEAK = Column(
-    "memory peak",
-    lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None),
+    "memory peak", lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None)
 )
 STEADY = Column(
-    "memory steady",
-    lambda arm, eager: _bytes(arm.memory_steady_bytes, eager.memory_steady_bytes if eager else None),
+    "memory steady", lambda arm, eager: _bytes(arm.memory_steady_bytes, eager.memory_steady_bytes if eager else None)
 )
 RESIDENT = Column(
     "resident memory",

@@ -124,15 +124,11 @@ def _single_calls(case: BenchCase) -> Chart | None:
 
     The axis ends after 95 % of them, but not far beyond the median: a few slow calls would hide all others.
     """
-    shown = [
-        arm for arm in case.arms if len(arm.single_calls) > 1 and all(map(math.isfinite, arm.single_calls))
-    ]
+    shown = [arm for arm in case.arms if len(arm.single_calls) > 1 and all(map(math.isfinite, arm.single_calls))]
     if not shown:
         return None
     low = min(arm.single_calls[0] for arm in shown)
-    high = max(
-        min(calls[-2], _TAIL * calls[len(calls) // 2]) for calls in (arm.single_calls for arm in shown)
-    )
+    high = max(min(calls[-2], _TAIL * calls[len(calls) // 2]) for calls in (arm.single_calls for arm in shown))
     pad = (high - low or high or 1.0) * 0.04
     took = Scale(max(low - pad, 0.0), high + pad, LEFT, RIGHT)
     top = ROW * len(shown) + 6
@@ -148,9 +144,7 @@ def _single_calls(case: BenchCase) -> Chart | None:
             if seconds <= took.high
         )
         middle = arm.single_calls[steps // 2]
-        curves.append(
-            Curve(places, kinds[arm.arm], f"{arm.arm}: half of the calls within {time_text(middle)}")
-        )
+        curves.append(Curve(places, kinds[arm.arm], f"{arm.arm}: half of the calls within {time_text(middle)}"))
         quarters = (arm.single_calls[round(steps * part)] for part in (0, 0.25, 0.5, 0.75, 0.95, 1))
         rows.append((arm.arm, *map(time_text, quarters)))
     below, beside = across(took, top, top + PLOT, time_text), up(share, lambda part: f"{part:.0%}")
@@ -239,12 +233,7 @@ def _break_even(case: BenchCase) -> Chart | None:
         (),
         tuple(dots),
         (*below.curves, *beside.curves, *named.curves, *curves),
-        (
-            *below.labels,
-            *beside.labels,
-            *named.labels,
-            Label((LEFT + RIGHT) / 2, top + PLOT + 34, "calls", "middle"),
-        ),
+        (*below.labels, *beside.labels, *named.labels, Label((LEFT + RIGHT) / 2, top + PLOT + 34, "calls", "middle")),
         ("arm", "cold start", "one call", "pays after calls"),
         tuple((one.name, time_text(one.start), time_text(one.call), one.pays) for one in shown),
     )
@@ -284,9 +273,7 @@ def _cold_starts(bench: Bench) -> Chart | None:
             wide = scale.at(seconds) - LEFT
             title = f"{one.name}: {f'{part} ' if part else ''}{time_text(seconds)}"
             fits = len(part) * LETTER + 10 < wide
-            bars.append(
-                Bar(scale.at(begun), y, wide, ROW + 2, kinds.get(part, "plain"), title, part if fits else "")
-            )
+            bars.append(Bar(scale.at(begun), y, wide, ROW + 2, kinds.get(part, "plain"), title, part if fits else ""))
             begun += seconds
         end = scale.at(max(begun, one.figure.median))
         labels.append(Label(end + 8, y + 16, time_interval(one.figure)))
@@ -302,11 +289,7 @@ def _cold_starts(bench: Bench) -> Chart | None:
         (*axis.labels, *labels),
         ("start", *named, "whole"),
         tuple(
-            (
-                one.name,
-                *(_label(dict(one.parts).get(part), time_text) for part in named),
-                time_interval(one.figure),
-            )
+            (one.name, *(_label(dict(one.parts).get(part), time_text) for part in named), time_interval(one.figure))
             for one in starts
         ),
     )
@@ -365,9 +348,7 @@ def _over_time(
     headings: tuple[str, ...] = (),
     rows: tuple[tuple[str, ...], ...] = (),
 ) -> Chart | None:
-    every = [
-        (name, list(_unbroken([(point.seconds, of(point)) for point in soak.points]))) for name, of in series
-    ]
+    every = [(name, list(_unbroken([(point.seconds, of(point)) for point in soak.points]))) for name, of in series]
     found = [(name, stretches) for name, stretches in every if stretches]  # p99 needs many calls
     values = [value for _, stretches in found for stretch in stretches for _, value in stretch]
     if not values:

@@ -57,9 +57,7 @@ def render(comparison: Comparison, editor: str = "none", root: Path | None = Non
     """Return the page, with a trailing newline. `editor` and `root` are those of a report's page."""
     opens = editor_of(editor, root, paths_in(comparison))
     shown = without_absolute_paths(
-        dataclasses.replace(
-            comparison, before=file_name(comparison.before), after=file_name(comparison.after)
-        )
+        dataclasses.replace(comparison, before=file_name(comparison.before), after=file_name(comparison.after))
     )
     return laid_out(
         "compared.html.jinja",
@@ -76,9 +74,7 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
     counts = Counter(change.kind for change in comparison.findings)
     sites = [(target.target, site) for target in comparison.targets for site in target.sites]
 
-    def group(
-        anchor: str, title: str, about: str, kinds: Sequence[FindingKind], folded: bool = False
-    ) -> ChangeGroup:
+    def group(anchor: str, title: str, about: str, kinds: Sequence[FindingKind], folded: bool = False) -> ChangeGroup:
         return ChangeGroup(
             anchor,
             title,
@@ -99,10 +95,7 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
                 ["new"],
             ),
             group(
-                "fixed",
-                "What went",
-                "Findings that the later report could have shown, and does not show.",
-                ["fixed"],
+                "fixed", "What went", "Findings that the later report could have shown, and does not show.", ["fixed"]
             ),
             group(
                 "not_compared",
@@ -110,9 +103,7 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
                 "Findings that the later report does not show and could not have shown.",
                 ["not_compared"],
             ),
-            group(
-                "stayed", "What stayed", "On the same line, or moved.", ["moved", "unchanged"], folded=True
-            ),
+            group("stayed", "What stayed", "On the same line, or moved.", ["moved", "unchanged"], folded=True),
         ),
         editor,
     )
@@ -121,10 +112,7 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
 def _status(change: FindingChange) -> str:
     """Return the status, with the previous one if it differs."""
     now = wording.STATUS_WORD[change.finding.status]
-    if change.kind in ("new", "fixed", "not_compared") or change.before_status in (
-        None,
-        change.finding.status,
-    ):
+    if change.kind in ("new", "fixed", "not_compared") or change.before_status in (None, change.finding.status):
         return now
     return f"{wording.STATUS_WORD[change.before_status]} before, {now} now"
 

@@ -42,12 +42,7 @@ def render(report: Report, editor: str = "none", root: Path | None = None) -> st
     opens = editor_of(editor, root, paths_in(report))
     report = without_absolute_paths(report)
     shown = page(by_cell(report), opens)
-    return laid_out(
-        "page.html.jinja",
-        page=shown,
-        data=embedded(lean(report, shown.sources)),
-        many_diffs=MANY_DIFFS,
-    )
+    return laid_out("page.html.jinja", page=shown, data=embedded(lean(report, shown.sources)), many_diffs=MANY_DIFFS)
 
 
 def laid_out(template: str, **values: Any) -> str:
@@ -100,9 +95,7 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
     not near a finding, and of files that `shown` contains in part. They are most of a page."""
     whole = own_paths(report) - {source.path for source in shown if source.left}
     wanted: dict[str, set[int]] = {}
-    lengths = {
-        source.path: source.text.count("\n") + source.text.count("\r") + 1 for source in report.sources
-    }
+    lengths = {source.path: source.text.count("\n") + source.text.count("\r") + 1 for source in report.sources}
     for found in report.findings:  # whatever a forged one says, no more lines than there are
         end = min(found.end_line + AROUND, lengths.get(found.path, 0))
         wanted.setdefault(found.path, set()).update(range(max(found.line - AROUND, 1), end + 1))
@@ -117,9 +110,7 @@ def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
     return dataclasses.replace(
         report,
         sources=tuple(
-            source
-            if source.path in whole
-            else dataclasses.replace(source, text=visible(source.path, source.text))
+            source if source.path in whole else dataclasses.replace(source, text=visible(source.path, source.text))
             for source in report.sources
         ),
     )

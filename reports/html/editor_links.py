@@ -16,10 +16,7 @@ from tcready.schema.enums import TcreadyError
 from tcready.schema.value_class import dataclass
 
 EDITORS: Mapping[str, str] = MappingProxyType(
-    {
-        "vscode": "vscode://file{path}:{line}:{column}",
-        "pycharm": "pycharm://open?file={path}&line={line}",
-    }
+    {"vscode": "vscode://file{path}:{line}:{column}", "pycharm": "pycharm://open?file={path}&line={line}"}
 )
 """Name -> the address that the editor registers with the system."""
 _NEVER = frozenset({"javascript", "data", "vbscript", "blob", "view-source", "filesystem", "about"})

@@ -106,13 +106,7 @@ def _marked(number: int, line: Line, first: tuple[int, int], last: tuple[int, in
     if begin > LONG_LINE // 2:
         before = (CodePiece("", "…"), *part(line, begin - LONG_LINE // 2, begin))
     after = part(line, end, len(text))
-    return SnippetLine(
-        number,
-        before,
-        shorten(part(line, begin, end), LONG_LINE),
-        shorten(after, LONG_LINE // 2),
-        True,
-    )
+    return SnippetLine(number, before, shorten(part(line, begin, end), LONG_LINE), shorten(after, LONG_LINE // 2), True)
 
 
 def shorten(line: Line, room: int) -> Line:

@@ -128,9 +128,7 @@ class ActionView:
         return tuple(
             item
             for item in self.items
-            if item.change is not None
-            and item.finding.fix is not None
-            and item.finding.fix.verified is not False
+            if item.change is not None and item.finding.fix is not None and item.finding.fix.verified is not False
         )
 
     @property
@@ -326,9 +324,7 @@ def page(report: Report, editor: Editor | None = None) -> Page:
     own = [item for item in views if item.finding.origin == "own"]
     loud = tuple(item for item in own if item.finding.level != "note")
     foreign = [item for item in views if item.finding.origin == "third_party"]
-    targets = tuple(
-        _target(f"t-{number}", target, report.targets) for number, target in enumerate(report.targets, 1)
-    )
+    targets = tuple(_target(f"t-{number}", target, report.targets) for number, target in enumerate(report.targets, 1))
     static = [target for target in targets if not target.ran]
     brief = tuple(static) if len(static) > MANY_STATIC_TARGETS else ()
     sources = _sources(own_files, views, targets, lines)
@@ -347,10 +343,7 @@ def page(report: Report, editor: Editor | None = None) -> Page:
         sources=sources,
         statistics=_pairs(_counted(report.statistics)),
         anchors={
-            (source.path, line.number): line.anchor
-            for source in sources
-            for part in source.parts
-            for line in part
+            (source.path, line.number): line.anchor for source in sources for part in source.parts for line in part
         },
         editor=editor,
     )
@@ -372,9 +365,7 @@ def _title(targets: Sequence[TargetView]) -> str:
 def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
     """Return each hint of Dynamo once, with its places, in the order in which they were given."""
     places: dict[str, dict[tuple[str, int], list[str]]] = {}
-    several = (
-        len({(phrases.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
-    )
+    several = len({(phrases.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
     for target in targets:
         for site in target.break_sites:
             for hint in dict.fromkeys(map(phrases.reflow, site.hints)):
@@ -401,9 +392,7 @@ def _named_run(target: TargetReport, site: BreakSite, targets: Sequence[TargetRe
     return " of ".join(names)
 
 
-def _breaks(
-    finding: Finding, targets: Sequence[TargetReport], hints: Mapping[str, HintView]
-) -> tuple[BreakView, ...]:
+def _breaks(finding: Finding, targets: Sequence[TargetReport], hints: Mapping[str, HintView]) -> tuple[BreakView, ...]:
     """Return the breaks on a finding's lines, merged if they differ only in the case or the target."""
     alike: dict[tuple[object, ...], list[tuple[str, BreakSite]]] = {}
     for target in targets:
@@ -417,9 +406,7 @@ def _breaks(
             events=", ".join(
                 phrases.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
             ),
-            hints=tuple(
-                dict.fromkeys(hints[phrases.reflow(hint)] for _, site in sites for hint in site.hints)
-            ),
+            hints=tuple(dict.fromkeys(hints[phrases.reflow(hint)] for _, site in sites for hint in site.hints)),
         )
         for sites in alike.values()
     )
@@ -447,9 +434,7 @@ def _findings(
             phrase=wording.status_phrase(finding, ran),
             change=sides(finding.fix.diff) if finding.fix is not None and finding.fix.diff else None,
             snippet=highlighting.snippet(
-                lines.get(finding.path, ()),
-                (finding.line, finding.column),
-                (finding.end_line, finding.end_column),
+                lines.get(finding.path, ()), (finding.line, finding.column), (finding.end_line, finding.end_column)
             ),
             shown=wording.shown_by_runs(finding, report.targets),
             breaks=_breaks(finding, report.targets, hints),
@@ -524,19 +509,7 @@ def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) 
     )
 
 
-_FIRST = (
-    "torch",
-    "python",
-    "device",
-    "gpu",
-    "cuda",
-    "driver",
-    "cpu",
-    "threads",
-    "platform",
-    "dtype",
-    "autocast",
-)
+_FIRST = ("torch", "python", "device", "gpu", "cuda", "driver", "cpu", "threads", "platform", "dtype", "autocast")
 """Entries of the environment that come first, in this order; the rest follows by name."""
 
 
@@ -602,10 +575,7 @@ def own_paths(report: Report) -> frozenset[str]:
     foreign = {finding.path for finding in report.findings if finding.origin == "third_party"}
     foreign |= {site.path for t in report.targets for site in t.break_sites if site.origin == "third_party"}
     foreign |= {
-        frame.path
-        for t in report.targets
-        for frame in t.observation.skipped_frames
-        if frame.origin == "third_party"
+        frame.path for t in report.targets for frame in t.observation.skipped_frames if frame.origin == "third_party"
     }
     return frozenset(s.path for s in report.sources if s.path not in foreign and not is_absolute(s.path))
 
@@ -686,11 +656,7 @@ def _marks(
 
     for shown in findings:
         found = shown.finding
-        add(
-            found.path,
-            found.line,
-            Mark(found.level, f"{wording.code_of(found)} {found.level}", f"#{shown.anchor}"),
-        )
+        add(found.path, found.line, Mark(found.level, f"{wording.code_of(found)} {found.level}", f"#{shown.anchor}"))
     for target in targets:
         for item in target.troubles.breaks:
             text = f"break {item.first.gb_id or ''}".rstrip() + f" x{item.hits}"

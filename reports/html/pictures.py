@@ -117,9 +117,7 @@ def _measures(clock: str | None) -> tuple[_Measure, _Measure]:
 def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture, ...]:
     """Return pictures by operations, and by their time if that was measured; nothing if nothing was."""
     operations, time = _measures(clock)
-    drawn = (
-        _by_module(modules, measure) for measure in ((operations, time) if _timed(modules) else (operations,))
-    )
+    drawn = (_by_module(modules, measure) for measure in ((operations, time) if _timed(modules) else (operations,)))
     return tuple(picture for picture in drawn if picture is not None)
 
 
@@ -210,9 +208,7 @@ def source_picture(
             return _Part(name, title, share, share if captured else 0.0, children)
 
         def leaf(place: BoxPlace) -> _Part:
-            return part(
-                f"{place.line} {place.what}", of(place), listed(f"{place.name} {place.what}", of(place))
-            )
+            return part(f"{place.line} {place.what}", of(place), listed(f"{place.name} {place.what}", of(place)))
 
         def listed(name: str, share: float) -> str:
             return f"{name}: {phrases.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
@@ -260,9 +256,7 @@ def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[
         below = children.get(module.name, ())
         own = inside.setdefault(key, [0, 0.0])
         own[0] += max((module.ops_captured or 0) - sum(child.ops_captured or 0 for child in below), 0)
-        own[1] += max(
-            (module.seconds_captured or 0.0) - sum(child.seconds_captured or 0.0 for child in below), 0.0
-        )
+        own[1] += max((module.seconds_captured or 0.0) - sum(child.seconds_captured or 0.0 for child in below), 0.0)
     outside: dict[tuple[str, int, str], list[float]] = {}
     for site in sites:
         if site.cost is not None:

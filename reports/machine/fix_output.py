@@ -28,9 +28,7 @@ def text(result: FixResult) -> str:
             lines.append(f"{named}breaks {run.breaks_before} -> {run.breaks_after}{share}")
     lines += _beside_the_files(result)
     if result.breaks_before is None and any(change.state == "not_run" for change in result.refused):
-        lines.append(
-            "--verify proves by runs what is not safe by construction; --unsafe includes it as it is"
-        )
+        lines.append("--verify proves by runs what is not safe by construction; --unsafe includes it as it is")
     if not (result.changes or result.refused or result.no_fix or result.failure):
         lines.append("nothing to change")
     return "".join(f"{visible(line)}\n" for line in lines)
@@ -77,9 +75,7 @@ def _change(change: FixChange) -> Iterator[str]:
     yield f"{_place(change)}: {change.how}"
     if change.state == "not_run":
         yield (
-            "    safe by construction; not run"
-            if change.unsafe is None
-            else f"    not safe: {change.unsafe}; not run"
+            "    safe by construction; not run" if change.unsafe is None else f"    not safe: {change.unsafe}; not run"
         )
         return
     assert change.proof is not None
@@ -107,9 +103,7 @@ def as_data(result: FixResult) -> str:
     it."""
     data = {"schema_version": SCHEMA_VERSION, **as_json(result)}
     settings = dict.fromkeys(name for change in result.changes for name in change.settings)
-    data["settings"] = {
-        f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
-    }
+    data["settings"] = {f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT}
     data["settings_code"] = settings_code(result)
     data["called_before"] = any(change.called_before for change in result.changes)
     return json.dumps(data, indent=2) + "\n"

@@ -19,10 +19,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     have no location, because they are in no diff.
     """
     shown = without_absolute_paths(report)
-    lines = [
-        f"::error file={_property(Target.place_in(item.path))}::{_data(item.reason)}"
-        for item in shown.skipped
-    ]
+    lines = [f"::error file={_property(Target.place_in(item.path))}::{_data(item.reason)}" for item in shown.skipped]
     lines += [
         f"::error title=tcready::{_data(target.target)}: {stage.stage} failed: {_data(stage.detail)}"
         for target in shown.targets

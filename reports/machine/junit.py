@@ -42,12 +42,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
 def _file(root: ET.Element, path: str, findings: list[Finding]) -> None:
     failed = sum(finding.level != "note" for finding in findings)
     suite = ET.SubElement(
-        root,
-        "testsuite",
-        name=_clean(path),
-        tests=str(max(len(findings), 1)),
-        failures=str(failed),
-        errors="0",
+        root, "testsuite", name=_clean(path), tests=str(max(len(findings), 1)), failures=str(failed), errors="0"
     )
     if not findings:
         ET.SubElement(suite, "testcase", name="no findings", classname=_clean(path))
@@ -80,9 +75,7 @@ def _target(root: ET.Element, target: TargetReport) -> None:
     ET.SubElement(properties, "property", name="verdict", value=_clean(verdict))
     for stage in stages:
         seconds = f"{stage.seconds or 0.0:.4f}"
-        case = ET.SubElement(
-            suite, "testcase", name=stage.stage, classname=_clean(target.target), time=seconds
-        )
+        case = ET.SubElement(suite, "testcase", name=stage.stage, classname=_clean(target.target), time=seconds)
         if stage.state == "fail":
             ET.SubElement(case, "failure", message=_clean(stage.detail), type=stage.stage)
         elif stage.state == "not_run":

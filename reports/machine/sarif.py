@@ -8,13 +8,7 @@ from typing import Any
 
 from tcready.reports.shared.anonymous_paths import in_address, outside, without_absolute_paths
 from tcready.reports.shared.phrases import reflow
-from tcready.reports.shared.wording import (
-    EFFECT_WORD,
-    advice_on,
-    findings_to_list,
-    heaviest_first,
-    rules_by_code,
-)
+from tcready.reports.shared.wording import EFFECT_WORD, advice_on, findings_to_list, heaviest_first, rules_by_code
 from tcready.schema.edit import Edit
 from tcready.schema.report import Report
 from tcready.schema.static import Finding, RuleText
@@ -54,9 +48,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
         "invocations": [
             {
                 "executionSuccessful": not shown.skipped,
-                "toolExecutionNotifications": [
-                    {"level": "warning", "message": {"text": text}} for text in notes
-                ],
+                "toolExecutionNotifications": [{"level": "warning", "message": {"text": text}} for text in notes],
             }
         ],
         "results": [_result(finding, index, elsewhere) for finding in results],
@@ -87,10 +79,7 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
         "name": rule.name.title().replace("-", ""),
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": why or rule.summary},
-        "help": {
-            "text": f"{why}\n\nUse instead: {instead}",
-            "markdown": f"{why}\n\n**Use instead:** {instead}",
-        },
+        "help": {"text": f"{why}\n\nUse instead: {instead}", "markdown": f"{why}\n\n**Use instead:** {instead}"},
         "properties": {"tags": ["torch.compile", effect]},
     }
 
@@ -110,10 +99,7 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
         "message": {"text": finding.message},
         "locations": [
             {
-                "physicalLocation": {
-                    "artifactLocation": artifact(finding.path),
-                    "region": _region(finding),
-                },
+                "physicalLocation": {"artifactLocation": artifact(finding.path), "region": _region(finding)},
                 "logicalLocations": [{"fullyQualifiedName": finding.symbol or finding.path}],
             }
         ],
@@ -131,8 +117,7 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
         for edit in finding.fix.edits:
             by_path.setdefault(edit.path, []).append(_replacement(edit))
         changes = [
-            {"artifactLocation": artifact(path), "replacements": replacements}
-            for path, replacements in by_path.items()
+            {"artifactLocation": artifact(path), "replacements": replacements} for path, replacements in by_path.items()
         ]
         result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": changes}]
     return result

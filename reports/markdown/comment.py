@@ -44,15 +44,7 @@ from tcready.reports.shared.wording import (
     types_sentence,
     visible,
 )
-from tcready.reports.sweep.sweep_view import (
-    by_urgency,
-    changes,
-    fix_words,
-    headline,
-    laid_out,
-    site_words,
-    why,
-)
+from tcready.reports.sweep.sweep_view import by_urgency, changes, fix_words, headline, laid_out, site_words, why
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
 
@@ -128,9 +120,7 @@ def _sweep(sweep: Sweep) -> list[str]:
     parts.append("\n".join(rows))
     if len(models) > SWEPT:
         parts.append(f"and {len(models) - SWEPT} more.")
-    reasons = [
-        f"- {code(layout.named(each))}: {plain(reason)}" for each in models[:SWEPT] if (reason := why(each))
-    ]
+    reasons = [f"- {code(layout.named(each))}: {plain(reason)}" for each in models[:SWEPT] if (reason := why(each))]
     if reasons:
         parts.append("\n".join(reasons))
     if sweep.sites:
@@ -152,25 +142,17 @@ def _sweep(sweep: Sweep) -> list[str]:
 def _verdict(target: TargetReport) -> str:
     sign = {"ready": "✅", "ready_by_region": "🟡", "not_ready": "❌", "unknown": "⚪"}[target.verdict]
     covered = f" {percent(target.coverage.share)} of operations in graphs." if target.coverage else ""
-    return (
-        f"{sign} {code(target.target)} **{VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}."
-        + covered
-    )
+    return f"{sign} {code(target.target)} **{VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}." + covered
 
 
 def _plan(target: TargetReport, plan: Plan) -> list[str]:
     """Yield what to compile; other placements are folded."""
-    shown = [
-        f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan_reason(plan))}."
-    ]
+    shown = [f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan_reason(plan))}."]
     if plan.code:
         shown += [_block(plan.code), plain(sentence(f"{keys_sentence(plan)}."))]
     folded = []
     if plan.alternatives:
-        rows = [
-            f"| placement | {' | '.join(PLACEMENT_COLUMNS)} | |",
-            "|---" * (len(PLACEMENT_COLUMNS) + 2) + "|",
-        ]
+        rows = [f"| placement | {' | '.join(PLACEMENT_COLUMNS)} | |", "|---" * (len(PLACEMENT_COLUMNS) + 2) + "|"]
         for row in placement_rows(plan):
             name = f"**{row.name}**" if row.recommended else row.name
             rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shorten(row.note))} |")
@@ -219,11 +201,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
         )
         done = sum(item.state == "pass" for item in bench.checklist)
         folded.append(f"Before adopting it, {done} of {len(bench.checklist)}:\n\n{boxes}")
-    return (
-        [*shown, _folded("What was measured, and what is left to do", "\n\n".join(folded))]
-        if folded
-        else shown
-    )
+    return [*shown, _folded("What was measured, and what is left to do", "\n\n".join(folded))] if folded else shown
 
 
 def _block(text: str, language: str = "python") -> str:

@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from tcready.reports.bench.bench_view import BENCH_WORD, relative, time_interval
 from tcready.reports.shared.phrases import percent
 from tcready.reports.shared.wording import VERDICT_WORD, code_of, visible
-from tcready.schema.comparison import (
-    ArmChange,
-    BenchChange,
-    BenchState,
-    Comparison,
-    FindingChange,
-    TargetChange,
-)
+from tcready.schema.comparison import ArmChange, BenchChange, BenchState, Comparison, FindingChange, TargetChange
 from tcready.schema.notebook_cells import path_in
 
 _TITLES = {"new": "NEW", "fixed": "FIXED", "moved": "MOVED", "not_compared": "NOT COMPARED"}
@@ -56,9 +49,7 @@ def where(change: FindingChange) -> str:
     moved = f" (was {change.before_line})" if change.kind == "moved" else ""
     cell = change.finding.cell
     place = (
-        f"{path_in(change.finding.path, cell)}:{cell.line}"
-        if cell
-        else f"{change.finding.path}:{change.finding.line}"
+        f"{path_in(change.finding.path, cell)}:{cell.line}" if cell else f"{change.finding.path}:{change.finding.line}"
     )
     return place + moved
 

@@ -108,9 +108,7 @@ def _by_bench(target: TargetReport) -> NextStep | None:
         return NextStep(f"compile it like the arm {bench.recommended}, which {sure}", bench.code)
     plan = target.observation.plan
     arms = {arm.arm for case in bench.cases for arm in case.arms}
-    as_it_is = (
-        {each.code for each in plan.alternatives if each.name == "whole"} if plan is not None else set()
-    )
+    as_it_is = {each.code for each in plan.alternatives if each.name == "whole"} if plan is not None else set()
     if plan is not None and plan.code and plan.code not in as_it_is and "plan" not in arms:
         return None
     compiled = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER]
@@ -132,8 +130,7 @@ def _by_plan(target: TargetReport) -> NextStep | None:
         shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
     by = f"; chosen {plan.chosen_by.partition(':')[0]}" if plan.chosen_by else ""
     return NextStep(
-        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}{by}",
-        plan.code,
+        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}{by}", plan.code
     )
 
 
@@ -166,9 +163,7 @@ def _by_region(target: TargetReport) -> NextStep | None:
         return NextStep("compile it whole", free[0].code)
     region, others = free[0], len(free) - 1
     more = f"; {number(others, 'more region')} named" if others else ""
-    return NextStep(
-        f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code
-    )
+    return NextStep(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)
 
 
 def _holds(region: Region) -> str:
@@ -227,9 +222,7 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Next
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
     """Return what these findings force to run eagerly; as a share of the time if exactly one run was timed."""
-    if all(finding.cost is None for finding in group) or any(
-        each.effect == "compile_error" for each in group
-    ):
+    if all(finding.cost is None for finding in group) or any(each.effect == "compile_error" for each in group):
         return ""
     lost, count, cover = seconds(group), operations(group), target.coverage
     if not count:

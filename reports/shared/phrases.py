@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.schema.enums import (
-    STAGES,
-    lines_of,
-)
+from tcready.schema.enums import STAGES, lines_of
 from tcready.schema.enums import visible as visible
 from tcready.schema.observation import Stage
 from tcready.schema.report import TargetReport

@@ -58,9 +58,7 @@ def rows(seen: Observation, most: int, more: str) -> Iterator[tuple[str, str]]:
         yield "", f"... and {len(shared.ranks) - most} more ({more})"
     if hooks := hooks_sentence(shared):
         yield "", hooks
-    yield from _labelled(
-        "ranks differ", [difference_sentence(each) for each in shared.differences], most, more
-    )
+    yield from _labelled("ranks differ", [difference_sentence(each) for each in shared.differences], most, more)
 
 
 def _labelled(label: str, texts: Sequence[str], most: int, more: str) -> Iterator[tuple[str, str]]:
@@ -110,7 +108,9 @@ def hooks_sentence(found: ParallelRun) -> str:
     """Describe where FSDP ends graphs on purpose; empty if nowhere."""
     if not found.hooks:
         return ""
-    return f"FSDP's hooks gather parameters outside of graphs at {places(found.hooks)}: deliberate, no break of your code"
+    return (
+        f"FSDP's hooks gather parameters outside of graphs at {places(found.hooks)}: deliberate, no break of your code"
+    )
 
 
 def split_rows(ddp: Ddp) -> tuple[tuple[str, str, str], ...]:

@@ -13,14 +13,7 @@ from tcready.schema.report import Report
 from tcready.schema.static import Finding
 
 if TYPE_CHECKING:
-    from tcready.schema.serving import (
-        ServedClass,
-        ServedFinding,
-        ServedOperator,
-        ServedReason,
-        ServedState,
-        Serving,
-    )
+    from tcready.schema.serving import ServedClass, ServedFinding, ServedOperator, ServedReason, ServedState, Serving
 
 STATE: Mapping[ServedState, str] = MappingProxyType(
     {"handled": "handled", "hit": "hit", "not_read": "not read", "not_compiled": "not compiled"}
@@ -47,7 +40,9 @@ def engine_sentence(found: Serving) -> str:
     """Format `vllm 0.12.0: 100 classes are compiled, ...`, or that it is not installed."""
     name = f"{found.engine} {found.version}" if found.version else found.engine
     if not found.installed:
-        return f"{found.engine} is not installed here: what it compiles, where it splits and its operators were not read"
+        return (
+            f"{found.engine} is not installed here: what it compiles, where it splits and its operators were not read"
+        )
     whole = ", with fullgraph=True" if found.whole_graph else ""
     guards = ", guards dropped" if found.drops_guards else ""
     return (
@@ -80,11 +75,7 @@ def operator_sentence(found: ServedOperator) -> str:
     place = f" ({found.code.path}:{found.code.line})" if found.code is not None else ""
     facts = [
         *(["graphs are split at it"] if found.splits else []),
-        *(
-            []
-            if found.fake
-            else ["it has no implementation for fake tensors, so Dynamo cannot trace past it"]
-        ),
+        *([] if found.fake else ["it has no implementation for fake tensors, so Dynamo cannot trace past it"]),
     ]
     return f"{found.name}{place}: {'; '.join(facts) or 'findings meet it'}"
 
@@ -100,10 +91,7 @@ def rows(report: Report, found: Serving, most: int | None, more: str) -> Iterato
     if not found.installed:
         return
     pairs = by_finding(report)
-    places = [
-        f"{finding.path}:{finding.line} {code_of(finding)}: {finding_sentence(each)}"
-        for finding, each in pairs
-    ]
+    places = [f"{finding.path}:{finding.line} {code_of(finding)}: {finding_sentence(each)}" for finding, each in pairs]
     for label, texts in (
         ("compiled", [class_sentence(each) for each in found.classes]),
         ("operators", [operator_sentence(each) for each in found.operators]),

@@ -29,17 +29,13 @@ def trace_sentence(trace: Trace) -> str:
 
 def phases_sentence(phases: Iterable[tuple[str, float]]) -> str:
     """Format `Dynamo 1.2 s, Inductor 2.2 s`; phases that took no time are left out."""
-    return ", ".join(
-        f"{PHASE_WORD.get(name, name)} {duration(seconds)}" for name, seconds in phases if seconds
-    )
+    return ", ".join(f"{PHASE_WORD.get(name, name)} {duration(seconds)}" for name, seconds in phases if seconds)
 
 
 def compile_time_sentence(time: CompileTime) -> str:
     """Format `3 compilations, 1.2 s: Dynamo 0.2 s, Inductor 1.0 s`."""
     parts = phases_sentence(time.phases)
-    return f"{number(time.compiled, 'compilation')}, {duration(time.seconds)}" + (
-        f": {parts}" if parts else ""
-    )
+    return f"{number(time.compiled, 'compilation')}, {duration(time.seconds)}" + (f": {parts}" if parts else "")
 
 
 def mode_words(target: TargetReport) -> str:

@@ -9,14 +9,7 @@ from tcready.schema.enums import LEVELS, Status
 from tcready.schema.static import Finding
 
 WEIGHT: Mapping[Status, int] = MappingProxyType(
-    {
-        "confirmed": 0,
-        "runtime_only": 1,
-        "not_traced": 2,
-        "predicted": 3,
-        "not_reached": 4,
-        "not_observed": 5,
-    }
+    {"confirmed": 0, "runtime_only": 1, "not_traced": 2, "predicted": 3, "not_reached": 4, "not_observed": 5}
 )
 """Weights by the result of a run."""
 

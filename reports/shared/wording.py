@@ -11,15 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tcready.portable.target import NOTEBOOK, Target, quote
-from tcready.reports.shared.phrases import (
-    duration,
-    first_line,
-    ladder,
-    list_some,
-    named_target,
-    number,
-    percent,
-)
+from tcready.reports.shared.phrases import duration, first_line, ladder, list_some, named_target, number, percent
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.capture_failures import Break, CaptureFailures
 from tcready.schema.enums import (
@@ -118,11 +110,7 @@ TIME_GROUPS: tuple[tuple[str, tuple[StageName, ...]], ...] = (
 )
 """Uses of the time of a run, and the stages that belong to each. A training step belongs to Dynamo too; the rest is
 `other`: the start and the end of the process, and the time between stages."""
-_REGION_WORD: dict[RegionState, str] = {
-    "predicted": "predicted, not run",
-    "proved": "proved",
-    "refuted": "refuted",
-}
+_REGION_WORD: dict[RegionState, str] = {"predicted": "predicted, not run", "proved": "proved", "refuted": "refuted"}
 PLACEMENT_COLUMNS = ("of ops", "of time", "graphs", "recompiles", "cold compile", "parity")
 _PARITY_WORD = {True: "same", False: "differs", None: "unknown"}
 _UNKNOWN = "\u2013"
@@ -176,9 +164,7 @@ def offers_change(fix: Fix | None) -> bool:
 
 def fix_words(fix: Fix) -> str:
     """Return whether a change is equivalent, and what a run showed of it."""
-    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
-        fix.verified
-    ]
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[fix.verified]
     return f"{'safe by construction' if fix.safe else 'read it first'}; {proof}"
 
 
@@ -199,9 +185,7 @@ def time_sentence(target: TargetReport) -> str:
     groups = [(name, seconds + (training if name == "Dynamo" else 0.0)) for name, seconds in groups]
     other = seen.seconds - sum(seconds for _, seconds in groups)
     shares = [
-        f"{name} {percent(seconds / seen.seconds)}"
-        for name, seconds in (*groups, ("other", other))
-        if seconds > 0
+        f"{name} {percent(seconds / seen.seconds)}" for name, seconds in (*groups, ("other", other)) if seconds > 0
     ]
     return f"{duration(seen.seconds)}: {', '.join(shares)}"
 
@@ -225,8 +209,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
     No command tries lines between breaks.
     """
     predicted = any(
-        region.kind != "lines" and region_word(region, target).startswith("predicted")
-        for region in target.regions
+        region.kind != "lines" and region_word(region, target).startswith("predicted") for region in target.regions
     )
     seen = target.observation
     if not predicted or seen.plan is not None or device_kind(seen) == "meta":
@@ -236,9 +219,7 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
     words = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
     if seen.brought_from:  # its machine is not this one
-        command = (
-            f"python worker.pyz --target {' '.join(map(quote, words))} --plan -o {quote(seen.brought_from)}"
-        )
+        command = f"python worker.pyz --target {' '.join(map(quote, words))} --plan -o {quote(seen.brought_from)}"
         behind = ", and give that file with `--observation` again: it compiles each of these regions alone."
         return "To prove what is predicted, where it was run call", command, behind
     command = f"tcready check {' '.join(map(quote, words))} --run --plan"
@@ -328,10 +309,7 @@ def compile_phrase(placement: Placement) -> str:
 
 def beside_the_plan(plan: Plan) -> list[tuple[str, Placement]]:
     """Yield the smallest placement and the quickest to compile, each with a label, unless it is the recommended one."""
-    found = [
-        ("smallest that holds 80 % of the time", plan.smallest),
-        ("quickest to compile", plan.quickest),
-    ]
+    found = [("smallest that holds 80 % of the time", plan.smallest), ("quickest to compile", plan.quickest)]
     words: dict[str, list[str]] = {}
     placements: dict[str, Placement] = {}
     for word, placement in found:
@@ -547,11 +525,7 @@ def ddp_sentence(ddp: Ddp) -> str:
     spread = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"
     if ddp.wrapped == "no":
         return f"{spread}; not in DistributedDataParallel: {ddp.reason}"
-    by = (
-        "in DistributedDataParallel by itself"
-        if ddp.wrapped == "target"
-        else "put into DistributedDataParallel"
-    )
+    by = "in DistributedDataParallel by itself" if ddp.wrapped == "target" else "put into DistributedDataParallel"
     if ddp.optimize != "ddp_optimizer":
         return f"{spread}; {by}; optimize_ddp is {ddp.optimize}: graphs are not parted"
     parts = "; ".join(
@@ -587,9 +561,7 @@ def explain_disagrees(target: TargetReport) -> bool:
     if explained is None:
         return False
     troubles = CaptureFailures.of(target.observation)
-    return explained.graph_break_count != len(troubles.breaks) or (
-        not troubles.breaks and bool(troubles.frames)
-    )
+    return explained.graph_break_count != len(troubles.breaks) or (not troubles.breaks and bool(troubles.frames))
 
 
 @dataclass(frozen=True)
@@ -613,15 +585,8 @@ def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
         return frame.path == finding.path and frame.line <= finding.line <= last
 
     return Shown(
-        tuple(
-            (named_target(t, targets), site)
-            for t in targets
-            for site in t.break_sites
-            if at(site.path, site.line)
-        ),
-        tuple(
-            (named_target(t, targets), frame) for t in targets for frame in skipped_frames(t) if around(frame)
-        ),
+        tuple((named_target(t, targets), site) for t in targets for site in t.break_sites if at(site.path, site.line)),
+        tuple((named_target(t, targets), frame) for t in targets for frame in skipped_frames(t) if around(frame)),
         tuple(
             (named_target(t, targets), event)
             for t in targets
@@ -647,11 +612,7 @@ def narrowed_sentence(report: Report) -> str:
     left_out = report.narrowed
     parts = []
     if left_out is not None and left_out.baseline is not None:
-        again = (
-            f" ({number(left_out.gone, 'entry', 'entries')} of it gone: write it again)"
-            if left_out.gone
-            else ""
-        )
+        again = f" ({number(left_out.gone, 'entry', 'entries')} of it gone: write it again)" if left_out.gone else ""
         parts.append(f"{number(left_out.known, 'finding')} known from {left_out.baseline}{again}")
     if left_out is not None and left_out.diff_base is not None:
         parts.append(f"{number(left_out.unchanged, 'finding')} on lines unchanged since {left_out.diff_base}")
@@ -737,9 +698,7 @@ def backend_sentence(found: Backend) -> str:
         parts.append(f"{duration(warm)} with a warm cache{cached}")
     parts += [number(found.kernels, "kernel"), number(found.extern_calls, "extern call")]
     if found.fallbacks:
-        names = [
-            f"{item.operator} x{item.count}" if item.count > 1 else item.operator for item in found.fallbacks
-        ]
+        names = [f"{item.operator} x{item.count}" if item.count > 1 else item.operator for item in found.fallbacks]
         parts.append(f"eager fallbacks: {list_some(names)}")
     if found.difference is not None:
         parts.append(f"{found.difference:.1e} from eager" if found.difference else "equal to eager")

@@ -120,9 +120,7 @@ def pages(report: Report) -> Iterator[tuple[str, Report]]:
         for path in lines.keys() & by_path.keys():
             ranges = lines[path]
             found |= {
-                id(each): each
-                for each in by_path[path]
-                if any(first <= each.line <= last for first, last in ranges)
+                id(each): each for each in by_path[path] if any(first <= each.line <= last for first, last in ranges)
             }
         findings = tuple(each for each in report.findings if id(each) in found)
         codes = {each.rule for each in findings}
@@ -183,11 +181,7 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
         columns=table.columns,
         rows=tuple(
             PageRow(
-                each,
-                sweep_view.word(each.outcome),
-                _sorted_cells(each, table),
-                link_of[id(each)],
-                sweep_view.why(each),
+                each, sweep_view.word(each.outcome), _sorted_cells(each, table), link_of[id(each)], sweep_view.why(each)
             )
             for each in sweep_view.by_urgency(sweep.models)
         ),
@@ -218,8 +212,7 @@ def _sorted_cells(each: SweptModel, table: sweep_view.SweepTable) -> tuple[Cell,
     }
     columns, shown = table.columns[1:], table.cells(each)[1:]
     return tuple(
-        (text, text if name not in numbers else _key(numbers[name]))
-        for name, text in zip(columns, shown, strict=True)
+        (text, text if name not in numbers else _key(numbers[name])) for name, text in zip(columns, shown, strict=True)
     )
 
 

@@ -96,7 +96,5 @@ def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(cell_len(row[place]) for row in given) for place in range(len(given[0]))]
     for row in given:
         first = row[0] + " " * (widths[0] - cell_len(row[0]))
-        rest = (
-            " " * (width - cell_len(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)
-        )
+        rest = (" " * (width - cell_len(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True))
         yield "  ".join((first, *rest))

@@ -11,16 +11,7 @@ from tcready.reports.shared.phrases import duration, number, percent
 from tcready.reports.shared.wording import VERDICT_WORD
 
 if TYPE_CHECKING:
-    from tcready.schema.sweep import (
-        Cause,
-        ChangeKind,
-        Outcome,
-        Sweep,
-        SweptFix,
-        SweptModel,
-        SweptSite,
-        SweptState,
-    )
+    from tcready.schema.sweep import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
 
 STATE_WORD: dict[SweptState, str] = {
     "run": "",
@@ -62,9 +53,7 @@ def why(model: SweptModel) -> str:
     if judged and (found.verdict == "ready" or found.own_sites or found.third_party_sites):
         return ""
     if found.state == "inputs_unknown":
-        return (
-            f"{model.reason}; list it in a .toml file, with its inputs or a function that returns the model"
-        )
+        return f"{model.reason}; list it in a .toml file, with its inputs or a function that returns the model"
     return model.reason
 
 
@@ -98,17 +87,7 @@ class SweepTable:
         """Return the headings of the table."""
         setting = ("setting",) if self.differs else ()
         gain = ("gain",) if self.gains else ()
-        return (
-            "model",
-            *setting,
-            "verdict",
-            "of ops",
-            "of time",
-            "own sites",
-            "third-party",
-            "compile",
-            *gain,
-        )
+        return ("model", *setting, "verdict", "of ops", "of time", "own sites", "third-party", "compile", *gain)
 
     def cells(self, each: SweptModel) -> tuple[str, ...]:
         """Return one row of the table."""
@@ -140,10 +119,7 @@ class SweepTable:
             each.python and f"Python {each.python}",
             each.interpreter,
         )
-        return (
-            " ".join(text for text, differs in zip(mine, self.differs, strict=True) if differs and text)
-            or NONE
-        )
+        return " ".join(text for text, differs in zip(mine, self.differs, strict=True) if differs and text) or NONE
 
 
 def laid_out(sweep: Sweep) -> SweepTable:
@@ -154,10 +130,7 @@ def laid_out(sweep: Sweep) -> SweepTable:
         *plain, interpreters = zip(*every, strict=True)
         # A path is long: it is shown only if versions do not distinguish the interpreters.
         versions = {each[2:4] for each in every}
-        differs = (
-            *(len({*values} - {""}) > 1 for values in plain),
-            len({*interpreters}) > len(versions),
-        )
+        differs = (*(len({*values} - {""}) > 1 for values in plain), len({*interpreters}) > len(versions))
     return SweepTable(differs, any(each.gain is not None for each in sweep.models))
 
 
@@ -165,9 +138,7 @@ def _settings(sweep: Sweep) -> set[tuple[str, str, str, str, str]]:
     """Return mode, device, torch, Python and interpreter of the runs. For one that ended before it reported them,
     use a known setting."""
     every = {
-        (each.mode, each.device, each.torch, each.python, each.interpreter)
-        for each in sweep.models
-        if each.device
+        (each.mode, each.device, each.torch, each.python, each.interpreter) for each in sweep.models if each.device
     }
     known = {(mode, device) for mode, device, _, python, _ in every if python}
     return {each for each in every if each[3] or each[:2] not in known}
@@ -216,9 +187,7 @@ def unmoved(sweep: Sweep) -> str:
     if not same:
         return ""
     kinds = Counter(kind for each in same for kind in {cause.kind for cause in each.causes})
-    why = ", ".join(
-        CAUSE_WORD[kind] for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
-    )
+    why = ", ".join(CAUSE_WORD[kind] for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
     return f"{number(len(same), 'model')} with a change ({why}) of which the same is found as before"
 
 

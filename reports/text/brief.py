@@ -143,9 +143,7 @@ class BriefText(LongText):
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         if read and not ran and not self.stored and not self.of_a_result:
-            more = (
-                "Nothing was run: `--run` runs a model, with generated inputs unless `--inputs` names some."
-            )
+            more = "Nothing was run: `--run` runs a model, with generated inputs unless `--inputs` names some."
             self.wrapped("", more, "dim")
         self.counts()
 
@@ -160,9 +158,7 @@ class BriefText(LongText):
         code = lines_of(step.code) if step.code else []
         super().step(lead, replace(step, code="\n".join(code[:SHOWN_CODE])))
         if len(code) > SHOWN_CODE:
-            self.line(
-                (f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} ({self.in_full})", "dim")
-            )
+            self.line((f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} ({self.in_full})", "dim"))
 
     # A finding
 
@@ -228,15 +224,11 @@ class BriefText(LongText):
         """Write passed stages and those that did not run in a line each; failed ones with their message. After a
         bench, the stages that did not run are left to the long form: the bench says itself what it lacks."""
         stages = ladder(target)
-        words_of = (
-            {"pass": ""} if target.observation.bench is not None else {"pass": "", "not_run": "not run: "}
-        )
+        words_of = {"pass": ""} if target.observation.bench is not None else {"pass": "", "not_run": "not run: "}
         for state, words in words_of.items():
             names = ", ".join(stage.stage for stage in stages if stage.state == state)
             if names:
-                self.wrapped(
-                    f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]
-                )
+                self.wrapped(f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state])
         for stage in stages:
             if stage.state == "fail":
                 took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
@@ -269,6 +261,4 @@ class BriefText(LongText):
 def _known(finding: Finding) -> str:
     """Describe how a finding is known, and the types to which it is limited."""
     status = finding.status.replace("_", " ")
-    return (
-        f"{status} in {in_words(finding.dtypes)} only" if finding.dtypes and status == "predicted" else status
-    )
+    return f"{status} in {in_words(finding.dtypes)} only" if finding.dtypes and status == "predicted" else status

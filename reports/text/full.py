@@ -106,12 +106,7 @@ MANY_CELLS = 16
 """A longer name of a placement has its own line."""
 
 LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-VERDICT_STYLE = {
-    "ready": "bold green",
-    "ready_by_region": "bold yellow",
-    "not_ready": "bold red",
-    "unknown": "bold",
-}
+VERDICT_STYLE = {"ready": "bold green", "ready_by_region": "bold yellow", "not_ready": "bold red", "unknown": "bold"}
 STAGE_STYLE = {"pass": "green", "fail": "red", "not_run": "dim"}
 
 
@@ -157,9 +152,7 @@ class LongText:
     def line(self, *parts: str | tuple[str, str]) -> None:
         self.write([(part, "") if isinstance(part, str) else part for part in parts])
 
-    def wrapped(
-        self, lead: str, body: str, style: str = "", lead_style: str = "dim", *, prose: bool = False
-    ) -> None:
+    def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim", *, prose: bool = False) -> None:
         """Write `lead`, then `body` wrapped beside it; newlines in `prose` are kept."""
         indent = cell_len(lead)
         shown = visible(body, keep="\n\t" if prose else "\t")
@@ -227,11 +220,7 @@ class LongText:
         self.line((gutter, "dim"), window.text)
         if not caret:
             return
-        self.line(
-            (f"{'':>5} | ", "dim"),
-            " " * window.caret,
-            ("^" * window.length, LEVEL_STYLE[finding.level]),
-        )
+        self.line((f"{'':>5} | ", "dim"), " " * window.caret, ("^" * window.length, LEVEL_STYLE[finding.level]))
 
     def advice(self, rule: RuleText) -> None:
         self.field("why", reflow(rule.why))
@@ -365,9 +354,7 @@ class LongText:
         """Write one line for each case and mode of Inductor, then why CUDA graphs were skipped."""
         seen = target.observation
         for found in seen.backend:
-            named = " in ".join(
-                filter(None, [found.mode if found.mode != "default" else "", found.case or ""])
-            )
+            named = " in ".join(filter(None, [found.mode if found.mode != "default" else "", found.case or ""]))
             self.row("inductor", (f"{named}: " if named else "") + backend_sentence(found))
             for skip in found.cudagraph_skips[:MANY_ROWS]:
                 place = f"{skip.path}:{skip.line} " if skip.path else ""
@@ -404,9 +391,7 @@ class LongText:
             elif row.advice is not None:
                 result = row.advice.text
             else:
-                result = (
-                    ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
-                )
+                result = ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
             self.row(label, f"{row.varied}{places} {row.sizes}: {result}")
             for line in lines_of((row.advice and row.advice.code) or ""):
                 if line:
@@ -444,9 +429,7 @@ class LongText:
             names = [frame.symbol for frame in item.skipped]
             eager = f"; all of {', '.join(names)} run{'s' if len(names) == 1 else ''} eagerly"
             self.row(
-                "",
-                f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}"
-                + (eager if item.skipped else ""),
+                "", f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}" + (eager if item.skipped else "")
             )
         self.more(len(own))
         foreign: dict[str, list[int]] = {}
@@ -548,9 +531,7 @@ class LongText:
 
     def region(self, region: Region, wide: int, state: str) -> None:
         style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
-        facts = [
-            number(region.instances, "instance") if region.instances else "number of instances not known"
-        ]
+        facts = [number(region.instances, "instance") if region.instances else "number of instances not known"]
         if region.ops_share is not None:
             facts.append(f"{percent(region.ops_share)} of ops")
         if region.time_share is not None:

@@ -63,9 +63,7 @@ def render(
             break
     if color:
         out = io.StringIO()
-        BriefText(
-            coloured(out, width), width, report, third_party, layout, stored, of_a_result=of_a_result
-        ).report()
+        BriefText(coloured(out, width), width, report, third_party, layout, stored, of_a_result=of_a_result).report()
     return out.getvalue()
 
 

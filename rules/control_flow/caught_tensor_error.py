@@ -23,9 +23,7 @@ def check(fact: Handler | NoMember) -> Claim | None:
     if caught & TENSOR_ERRORS:
         return Claim("in compiled code, an error of a tensor operation escapes this `except`")
     if caught & ANY:
-        return Claim(
-            "in compiled code, an error of a tensor operation would escape this `except`", level="note"
-        )
+        return Claim("in compiled code, an error of a tensor operation would escape this `except`", level="note")
     return None
 
 

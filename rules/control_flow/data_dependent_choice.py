@@ -29,9 +29,7 @@ def check(fact: Test | Call | Contains | Extremum) -> Claim | None:
         return Claim("Python's `max` or `min` with a key, over tensors: Dynamo does not trace it", form="key")
     if isinstance(fact, Contains):
         if tensor_of(fact.container):
-            return Claim(
-                "`in` needs a Python bool from a tensor: the function runs eagerly", effect="frame_skip"
-            )
+            return Claim("`in` needs a Python bool from a tensor: the function runs eagerly", effect="frame_skip")
         return None
     if isinstance(fact, Test):
         sorts = fact.kind in ("order", "order of parts")
@@ -40,15 +38,11 @@ def check(fact: Test | Call | Contains | Extremum) -> Claim | None:
             message = "sorting by objects or modules: Dynamo sorts only by Python constants"
             return Claim(message, form="sorting by objects")
         if fact.kind in WORDS and tensor_of(fact.value):
-            return Claim(
-                f"{WORDS[fact.kind]} needs the truth value of a tensor, which Dynamo does not know", form=form
-            )
+            return Claim(f"{WORDS[fact.kind]} needs the truth value of a tensor, which Dynamo does not know", form=form)
         return None
     name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
-        return Claim(
-            f"Python's `{name}` needs the truth values of tensors: a branch that Dynamo cannot decide"
-        )
+        return Claim(f"Python's `{name}` needs the truth values of tensors: a branch that Dynamo cannot decide")
     return None
 
 
@@ -72,22 +66,8 @@ RULE = Rule(
     name="data-dependent-choice",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0170",
-        "GB8335",
-        "GB0207",
-        "GB0193",
-        "GB6622",
-        "GB0033",
-        "GB0124",
-        "GB5687",
-    ),
-    facts=(
-        Test,
-        Call,
-        Contains,
-        Extremum,
-    ),
+    gb_ids=("GB0170", "GB8335", "GB0207", "GB0193", "GB6622", "GB0033", "GB0124", "GB5687"),
+    facts=(Test, Call, Contains, Extremum),
     check=check,
     rewrite=rewrite,
     module=__name__,

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "ifexp" and tensor_of(fact.value):
-        return Claim(
-            "conditional expression on the value of a tensor: Dynamo cannot know which branch is used"
-        )
+        return Claim("conditional expression on the value of a tensor: Dynamo cannot know which branch is used")
     return None
 
 

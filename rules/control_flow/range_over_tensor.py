@@ -16,10 +16,7 @@ RULE = Rule(
     name="range-over-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0059",
-        "GB0124",
-    ),
+    gb_ids=("GB0059", "GB0124"),
     facts=(Call,),
     check=check,
     no_rewrite="The number of iterations depends on data. The author has to choose a bound that is a size.",

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "assertion" and tensor_of(fact.value):
-        return Claim(
-            "`assert` of a negated tensor, or with a computed message: a branch that Dynamo cannot decide"
-        )
+        return Claim("`assert` of a negated tensor, or with a computed message: a branch that Dynamo cannot decide")
     if fact.kind in ("and", "or", "not") and tensor_of(fact.value):
         return Claim(f"`{fact.kind}` needs the truth value of a tensor: a branch that Dynamo cannot decide")
     return None

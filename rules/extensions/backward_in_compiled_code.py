@@ -34,9 +34,7 @@ def check(fact: Call) -> Claim | None:
 def holds_iterator(value: Value) -> bool:
     """Whether a value is an iterator, or a list or dict with one."""
     for option in options(value):
-        if isinstance(option, Sequence) and (
-            option.kind == "iterator" or any(map(holds_iterator, members_of(option)))
-        ):
+        if isinstance(option, Sequence) and (option.kind == "iterator" or any(map(holds_iterator, members_of(option)))):
             return True
         if isinstance(option, Mapping) and any(holds_iterator(each) for _, each in option.entries):
             return True
@@ -48,18 +46,7 @@ RULE = Rule(
     name="backward-in-compiled-code",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0123",
-        "GB0007",
-        "GB9186",
-        "GB0025",
-        "GB0008",
-        "GB0055",
-        "GB0059",
-        "GB0108",
-        "GB0467",
-        "GB8335",
-    ),
+    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0055", "GB0059", "GB0108", "GB0467", "GB8335"),
     facts=(Call,),
     check=check,
     no_rewrite="The compiled region has to end before `backward()`. Where to split depends on the whole training step.",

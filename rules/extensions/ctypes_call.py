@@ -16,10 +16,7 @@ RULE = Rule(
     name="ctypes-call",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0156",
-        "GB8977",
-    ),
+    gb_ids=("GB0156", "GB8977"),
     facts=(Call,),
     check=check,
     no_rewrite="Only the library determines the shapes. Register the call as an operator with a fake kernel.",

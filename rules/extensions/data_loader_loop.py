@@ -16,9 +16,7 @@ def check(fact: Call | Loop) -> Claim | None:
 
 
 def loader(value: Value) -> bool:
-    return any(
-        isinstance(v, ExternalInstance) and v.name.startswith("torch.utils.data.") for v in options(value)
-    )
+    return any(isinstance(v, ExternalInstance) and v.name.startswith("torch.utils.data.") for v in options(value))
 
 
 RULE = Rule(

@@ -25,12 +25,7 @@ RULE = Rule(
     name="hook-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0467",
-        "GB0013",
-        "GB0083",
-        "GB0156",
-    ),
+    gb_ids=("GB0467", "GB0013", "GB0083", "GB0156"),
     facts=(Call,),
     check=check,
     no_rewrite="The author has to decide when the hook is needed. Register it before compiling.",

@@ -18,11 +18,7 @@ RULE = Rule(
     name="message-of-check",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0288",
-        "GB9158",
-        "GB9840",
-    ),
+    gb_ids=("GB0288", "GB9158", "GB9840"),
     facts=(CheckMessage,),
     check=check,
     no_rewrite="What the message is to say has to be put into variables first, which is for the author to word.",

@@ -8,10 +8,7 @@ from tcready.static.domain.facts import Call
 from tcready.static.domain.values import Value, number_kind, tensor_of
 
 OF_LAYER = (("src_mask", 1), ("src_key_padding_mask", 2))
-OF_DECODER = (
-    (("tgt_mask", 2), ("tgt_key_padding_mask", 4)),
-    (("memory_mask", 3), ("memory_key_padding_mask", 5)),
-)
+OF_DECODER = ((("tgt_mask", 2), ("tgt_key_padding_mask", 4)), (("memory_mask", 3), ("memory_key_padding_mask", 5)))
 PAIRS: MappingProxyType[str, tuple[tuple[tuple[str, int], tuple[str, int]], ...]] = MappingProxyType(
     {
         "MultiheadAttention": ((("attn_mask", 5), ("key_padding_mask", 3)),),

@@ -36,9 +36,7 @@ def check(fact: Call) -> Claim | None:
     namespace = name.removeprefix("torch.ops.").partition(".")[0]
     if namespace in BUILT_IN or namespace.startswith("_"):
         return None
-    return Claim(
-        f"`{name}` has no fake kernel in the code that was read: without one, the graph ends here", "medium"
-    )
+    return Claim(f"`{name}` has no fake kernel in the code that was read: without one, the graph ends here", "medium")
 
 
 def has_fake_kernel(fact: Call) -> bool:

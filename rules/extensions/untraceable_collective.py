@@ -27,11 +27,7 @@ RULE = Rule(
     name="untraceable-collective",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0007",
-        "GB0172",
-        "GB0156",
-    ),
+    gb_ids=("GB0007", "GB0172", "GB0156"),
     facts=(Call,),
     check=check,
     no_rewrite="Another collective needs another protocol between the processes.",

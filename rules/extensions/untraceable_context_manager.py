@@ -55,18 +55,14 @@ def check(fact: Call | With | Attribute) -> Claim | tuple[Claim, ...] | None:
             form="an object made before",
         )
     if fact.builtin:
-        return Claim(
-            f"`with` over an object that is also a {fact.builtin} is not traced: the function runs eagerly"
-        )
+        return Claim(f"`with` over an object that is also a {fact.builtin} is not traced: the function runs eagerly")
     if fact.context is None or not fact.context.gb_id:
         return None
     sure: Confidence | None = None if len(options(fact.value)) == 1 else "medium"  # one of several is entered
     if fact.context.inside == "before":
         rest = "the function is compiled up to it, and the rest runs eagerly"
         return (
-            Claim(
-                f"`with {fact.name}` is not traced: {rest}", sure, form=f"{fact.name}: the rest goes eager"
-            ),
+            Claim(f"`with {fact.name}` is not traced: {rest}", sure, form=f"{fact.name}: the rest goes eager"),
             Claim(f"`with {fact.name}` is not traced: the graph ends here", sure, "graph_break"),
         )
     return Claim(f"`with {fact.name}` is not traced: the function runs eagerly", sure)
@@ -100,22 +96,8 @@ RULE = Rule(
     name="untraceable-context-manager",
     effect="frame_skip",
     level="error",
-    gb_ids=(
-        "GB0142",
-        "GB0208",
-        "GB0008",
-        "GB0262",
-        "GB0007",
-        "GB0147",
-        "GB0066",
-        "GB0156",
-        "GB0294",
-    ),
-    facts=(
-        Attribute,
-        Call,
-        With,
-    ),
+    gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007", "GB0147", "GB0066", "GB0156", "GB0294"),
+    facts=(Attribute, Call, With),
     check=check,
     rewrite=rewrite,
     may_autofix=True,

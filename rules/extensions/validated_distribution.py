@@ -33,11 +33,7 @@ RULE = Rule(
     name="validated-distribution",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0007",
-        "GB0170",
-        "GB0124",
-    ),
+    gb_ids=("GB0007", "GB0170", "GB0124"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,

@@ -13,9 +13,7 @@ def check(fact: Store) -> Claim | None:
             return Claim(f"`{fact.name}` is first created in the forward: the next call recompiles", "medium")
         return None
     if size(fact.value) and number(fact.old):
-        return Claim(
-            f"`{fact.name}` stores a size: if it is read first, each change causes a recompilation", "medium"
-        )
+        return Claim(f"`{fact.name}` stores a size: if it is read first, each change causes a recompilation", "medium")
     return None
 
 
@@ -24,9 +22,7 @@ def size(value: Value) -> bool:
 
 
 def number(value: Value) -> bool:
-    return any(
-        isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, int)) for v in options(value)
-    )
+    return any(isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, int)) for v in options(value))
 
 
 RULE = Rule(

@@ -13,9 +13,7 @@ def check(fact: Address) -> Claim:
     if fact.use == "tested":
         message = "the truth value of the address of a tensor is used: the function runs eagerly"
         return Claim(message, effect="frame_skip", form="tested")
-    return Claim(
-        "the address of a tensor is used in arithmetic: the function runs eagerly", effect="frame_skip"
-    )
+    return Claim("the address of a tensor is used in arithmetic: the function runs eagerly", effect="frame_skip")
 
 
 RULE = Rule(
@@ -23,11 +21,7 @@ RULE = Rule(
     name="address-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB5976",
-        "GB0088",
-        "GB9118",
-    ),
+    gb_ids=("GB5976", "GB0088", "GB9118"),
     facts=(Address,),
     check=check,
     no_rewrite="Whether `is` is equivalent depends on how the tensors were created.",

@@ -13,9 +13,7 @@ BYTES = frozenset({"tobytes", "tostring"})
 def check(fact: Attribute | Call) -> Claim | None:
     if isinstance(fact, Call):
         if fact.method in BYTES and fact.receiver == ARRAY:
-            return Claim(
-                f"`.{fact.method}()` of a numpy array, which is a tensor to Dynamo: the graph ends here"
-            )
+            return Claim(f"`.{fact.method}()` of a numpy array, which is a tensor to Dynamo: the graph ends here")
         return None
     if fact.owner == ARRAY and fact.name in UNMODELLED:
         return Claim(f"`.{fact.name}` of a numpy array, which is a tensor to Dynamo: the graph ends here")

@@ -28,9 +28,7 @@ def check(fact: Store) -> Claim | None:
     if not was_buffer or not tensor_of(fact.value):
         return None
     if isinstance(fact.node, ast.Attribute) and _gives_itself(fact.source, fact.node):
-        return Claim(
-            f"`{fact.name}` holds an nn.Buffer and is assigned the same buffer again: the graph ends here"
-        )
+        return Claim(f"`{fact.name}` holds an nn.Buffer and is assigned the same buffer again: the graph ends here")
     return None
 
 

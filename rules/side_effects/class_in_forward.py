@@ -21,12 +21,7 @@ RULE = Rule(
     name="class-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB8977",
-        "GB0147",
-        "GB0193",
-        "GB0088",
-    ),
+    gb_ids=("GB8977", "GB0147", "GB0193", "GB0088"),
     facts=(Define, Call),
     check=check,
     no_rewrite="At module level, the class has to receive the variables of the enclosing function as arguments.",

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
 from tcready.static.domain.facts import Call
-from tcready.static.domain.values import (
-    ExternalInstance,
-    Instance,
-    Mapping,
-    Sequence,
-    Value,
-    holds_tensor,
-    options,
-)
+from tcready.static.domain.values import ExternalInstance, Instance, Mapping, Sequence, Value, holds_tensor, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +60,7 @@ RULE = Rule(
     name="copy-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB4198",
-        "GB0208",
-        "GB0007",
-        "GB0008",
-        "GB0156",
-    ),
+    gb_ids=("GB4198", "GB0208", "GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,

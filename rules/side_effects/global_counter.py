@@ -26,9 +26,7 @@ def check(fact: Store) -> Claim | Iterator[Claim] | None:
 
 def _of_class(fact: Store) -> Iterator[Claim]:
     yield Claim(
-        "attribute of a class is written: the graph ends here",
-        effect="graph_break",
-        form="an attribute of a class",
+        "attribute of a class is written: the graph ends here", effect="graph_break", form="an attribute of a class"
     )
     once = fact.old is not None and is_float(fact.old)
     message = f"`{fact.name}` increments a guarded Python number: recompiles"
@@ -48,9 +46,7 @@ def _of_function(fact: Store) -> Iterator[Claim]:
 
 def number(value: Value) -> bool:
     found = options(value)
-    return all(
-        isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, (int, float))) for v in found
-    )
+    return all(isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, (int, float))) for v in found)
 
 
 def is_float(value: Value) -> bool:

@@ -7,19 +7,10 @@ from tcready.static.domain.values import Sequence, Value, options
 
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
-        if (
-            fact.augmented
-            and isinstance(fact.value, Sequence)
-            and fact.old is not None
-            and is_module_state(fact.old)
-        ):
+        if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and is_module_state(fact.old):
             return Claim(f"`{fact.name}` grows in each call: its length is guarded, so each call recompiles")
         return None
-    if (
-        fact.method in ("append", "extend", "insert")
-        and fact.receiver is not None
-        and is_module_state(fact.receiver)
-    ):
+    if fact.method in ("append", "extend", "insert") and fact.receiver is not None and is_module_state(fact.receiver):
         return Claim(
             f"`{fact.method}` on a list that outlives the call: its length is guarded, so each call recompiles"
         )
@@ -37,10 +28,7 @@ RULE = Rule(
     effect="recompile",
     level="error",
     gb_ids=(),
-    facts=(
-        Call,
-        Store,
-    ),
+    facts=(Call, Store),
     check=check,
     no_rewrite="Other code may read a list that outlives the call. Return the values instead of storing them.",
     module=__name__,

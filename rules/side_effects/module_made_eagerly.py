@@ -5,9 +5,7 @@ from tcready.static.domain.facts import Initialised
 
 
 def check(_fact: Initialised) -> Claim:
-    return Claim(
-        "a module is constructed in compiled code, and another break makes Python run its constructor"
-    )
+    return Claim("a module is constructed in compiled code, and another break makes Python run its constructor")
 
 
 RULE = Rule(

@@ -24,9 +24,7 @@ whatever `choice` picks)."""
 
 def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
     if isinstance(fact, Arithmetic):
-        return Claim(
-            "arithmetic with a captured random number: the function runs eagerly", None, "frame_skip"
-        )
+        return Claim("arithmetic with a captured random number: the function runs eagerly", None, "frame_skip")
     if isinstance(fact, Index):
         bound = any(map(is_captured, fact.slices))
         if bound or (isinstance(fact.base, Tensor) and any(map(is_captured, fact.parts))):
@@ -43,9 +41,7 @@ def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
     if name == "range" and any(map(is_captured, fact.args)):
         return Claim("`range` of a captured random number: the function runs eagerly", None, "frame_skip")
     if any(map(is_captured, sizes(fact))):
-        return Claim(
-            "a captured random number is used as a size: its value has to be read, and the graph ends here"
-        )
+        return Claim("a captured random number is used as a size: its value has to be read, and the graph ends here")
     if fact.receiver is not None and set(GENERATORS.values()).intersection(options(fact.receiver)):
         return Claim(f"`{fact.method}` of a numpy generator in compiled code: the graph ends here")
     module, _, draw = name.rpartition(".")
@@ -81,12 +77,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0007", "GB0033", "GB0124", "GB0156", "GB0170", "GB0213", "GB0294", "GB4841"),
-    facts=(
-        Call,
-        Test,
-        Index,
-        Arithmetic,
-    ),
+    facts=(Call, Test, Index, Arithmetic),
     check=check,
     rewrite=rewrite,
     module=__name__,

@@ -14,9 +14,7 @@ def check(fact: Call) -> Claim | tuple[Claim, ...] | None:
             effect="recompile",
             level="warning",
         )
-    if any(
-        isinstance(v, (Const, Plain)) for v in options(fact.args[0])
-    ):  # of other objects Dynamo knows the type
+    if any(isinstance(v, (Const, Plain)) for v in options(fact.args[0])):  # of other objects Dynamo knows the type
         return (
             Claim(
                 "a `singledispatch` function is called with a number or a string: the graph ends here",

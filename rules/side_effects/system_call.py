@@ -33,9 +33,7 @@ COMPUTING = frozenset(
 FOLDED = frozenset({"importlib.metadata.version", "types.MappingProxyType"})
 """Worked out while tracing, of Python constants, or of a dict (measured on torch 2.13); the trial for the tables gave
 them none."""
-OF_TEXT = frozenset(
-    {"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"}
-)
+OF_TEXT = frozenset({"json.dumps", "json.loads", "marshal.dumps", "marshal.loads", "pickle.dumps", "pickle.loads"})
 """What makes text or bytes of values, or values of these: a key to look something up by, more than a message."""
 OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 
@@ -104,10 +102,7 @@ RULE = Rule(
         "GB0467",
         "GB9193",
     ),
-    facts=(
-        Call,
-        Index,
-    ),
+    facts=(Call, Index),
     check=check,
     side_output_only=True,
     fallback=True,

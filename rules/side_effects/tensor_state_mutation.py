@@ -60,10 +60,7 @@ RULE = Rule(
         "GB0156",
         "GB4197",
     ),
-    facts=(
-        Call,
-        Store,
-    ),
+    facts=(Call, Store),
     check=check,
     no_rewrite="A graph changes the values of a tensor, not its properties. Do it before the call.",
     module=__name__,

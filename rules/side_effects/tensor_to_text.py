@@ -12,9 +12,7 @@ def check(fact: Call | Format) -> Claim | None:
     if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
         return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
     if name == "len" and any(map(text_of_tensor, fact.args)):
-        return Claim(
-            "the length of a string with a tensor is used: the function runs eagerly", effect="frame_skip"
-        )
+        return Claim("the length of a string with a tensor is used: the function runs eagerly", effect="frame_skip")
     return None
 
 
@@ -28,13 +26,7 @@ RULE = Rule(
     name="tensor-to-text",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0059",
-        "GB0569",
-        "GB0088",
-        "GB0208",
-        "GB0033",
-    ),
+    gb_ids=("GB0059", "GB0569", "GB0088", "GB0208", "GB0033"),
     facts=(Call, Format),
     check=check,
     no_rewrite="The string needs the values. Create it outside of the compiled code.",

@@ -7,9 +7,7 @@ from tcready.static.library.semantics import UNRESOLVED
 
 
 def check(fact: Unresolved) -> Claim | None:
-    return (
-        claim_of_use("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
-    )
+    return claim_of_use("a property that was read through `super()`", fact) if fact.value is UNRESOLVED else None
 
 
 RULE = Rule(
@@ -17,17 +15,7 @@ RULE = Rule(
     name="unresolved-super-attribute",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0055",
-        "GB0088",
-        "GB0006",
-        "GB0059",
-        "GB0156",
-        "GB0682",
-        "GB4841",
-        "GB4880",
-        "GB6215",
-    ),
+    gb_ids=("GB0055", "GB0088", "GB0006", "GB0059", "GB0156", "GB0682", "GB4841", "GB4880", "GB6215"),
     facts=(Unresolved,),
     check=check,
     no_rewrite="The base class needs a method that the property calls, and it may not be yours.",

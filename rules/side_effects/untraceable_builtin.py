@@ -52,29 +52,21 @@ def check(fact: Call | Attribute) -> Claim | None:
         message = f"an attribute that `{fact.by}` finds: the function runs eagerly"
         return Claim(message, effect="frame_skip") if fact.by not in ("", CACHED_PROPERTY) else None
     name = fact.constructed
-    builtin = (
-        name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
-    )
+    builtin = name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
     folded = name != "eval" or _is_folded(fact)
     if folded is None and not builtin:
         return Claim("`eval` of a string that may contain names: the graph ends here", confidence="medium")
     if name == "dir" and fact.args and not any(map(_is_object, options(fact.args[0]))):
-        return (
-            None  # a module of Python, a class, a number or a container is looked up while tracing (measured)
-        )
+        return None  # a module of Python, a class, a number or a container is looked up while tracing (measured)
     if builtin or not folded or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here", form=name)
-    walks = name in WALKING or (
-        name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
-    )
+    walks = name in WALKING or (name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys()))
     if walks and fact.args and _is_walked_once(fact.args[0]):
         return Claim(
             f"`{name}` of a generator, an iterator or a view in compiled code: the graph ends here",
             form=f"{name} of a generator",
         )
-    if name == "callable" and any(
-        _is_method_of_tensor(v) for v in options(fact.args[0] if fact.args else UNKNOWN)
-    ):
+    if name == "callable" and any(_is_method_of_tensor(v) for v in options(fact.args[0] if fact.args else UNKNOWN)):
         return Claim(
             "`callable` of a tensor's method in compiled code: the graph ends here",
             form="callable of a tensor's method",
@@ -94,13 +86,10 @@ def check(fact: Call | Attribute) -> Claim | None:
         return Claim("`__getattribute__` is called by name in compiled code: the graph ends here")
     if isinstance(fact.receiver, Partial) and fact.method in OF_PROPERTIES:
         return Claim(
-            f"`{fact.method}` of a property in compiled code: the graph ends here",
-            form=f"{fact.method} of a property",
+            f"`{fact.method}` of a property in compiled code: the graph ends here", form=f"{fact.method} of a property"
         )
     if instance_called(fact) in GETTERS:
-        return Claim(
-            f"an `{instance_called(fact)}` that was created before the call is called: the graph ends here"
-        )
+        return Claim(f"an `{instance_called(fact)}` that was created before the call is called: the graph ends here")
     return None
 
 
@@ -177,17 +166,7 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0055",
-        "GB0059",
-        "GB0150",
-        "GB0156",
-        "GB0190",
-        "GB0193",
-        "GB0256",
-        "GB0088",
-        "GB4818",
-    ),
+    gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193", "GB0256", "GB0088", "GB4818"),
     facts=(Call, Attribute),
     check=check,
     rewrite=rewrite,

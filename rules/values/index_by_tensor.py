@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
 from tcready.static.domain.facts import Index
-from tcready.static.domain.values import (
-    ExternalInstance,
-    Sequence,
-    Tensor,
-    Value,
-    is_place,
-    options,
-    tensor_of,
-)
+from tcready.static.domain.values import ExternalInstance, Sequence, Tensor, Value, is_place, options, tensor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +17,7 @@ if TYPE_CHECKING:
 def check(fact: Index) -> Claim | None:
     if any(tensor_of(bound) for bound in fact.slices):
         return Claim(
-            "slice with a tensor as a bound: its value is read, the function runs eagerly",
-            effect="frame_skip",
+            "slice with a tensor as a bound: its value is read, the function runs eagerly", effect="frame_skip"
         )
     if isinstance(fact.base, Tensor) and any(map(is_place, fact.parts)):
         return Claim("index by one computed number: its value has to be read back", "medium")
@@ -53,10 +44,7 @@ RULE = Rule(
     name="index-by-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0033",
-        "GB0124",
-    ),
+    gb_ids=("GB0033", "GB0124"),
     settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,

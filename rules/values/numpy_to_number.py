@@ -8,15 +8,7 @@ from tcready.fixes.rewriters.names import receiver_class, sizes
 from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
 from tcready.static.domain.facts import Call, Contains, Index, Test
 from tcready.static.domain.values import Mapping, Plain, Sequence, Value, members_of, options
-from tcready.static.library.semantics import (
-    ARRAY,
-    FOLDING,
-    NUMBER,
-    OF_TEXT,
-    WHOLE,
-    is_number_of_numpy,
-    is_text,
-)
+from tcready.static.library.semantics import ARRAY, FOLDING, NUMBER, OF_TEXT, WHOLE, is_number_of_numpy, is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,21 +25,14 @@ OF_ARRAYS = frozenset(
 )
 """Functions that make one array of each member of a list: those that take `Sequence[ArrayLike]` in `torch._numpy`."""
 NOT_FLOAT = frozenset(
-    f"math.{name}"
-    for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
+    f"math.{name}" for name in "ceil comb factorial floor gcd isclose isfinite isinf isnan isqrt lcm perm trunc".split()
 )
 """Functions of `math` that give a whole number or a truth: of a number of numpy Dynamo works out the others."""
 READ_AS_NUMBER = frozenset(
     {"if", "while", "ifexp", "assertion", "and", "or", "not", "comprehension", "filter", "members", "order"}
 )
 
-WORDS = {
-    "ifexp": "if",
-    "comprehension": "if",
-    "assertion": "assert",
-    "members": "==",
-    "order": "sorted",
-}
+WORDS = {"ifexp": "if", "comprehension": "if", "assertion": "assert", "members": "==", "order": "sorted"}
 
 
 def check(fact: Call | Test | Index | Contains) -> Claim | None:
@@ -62,9 +47,7 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
             return Claim("a numpy number as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
-        if fact.kind in READ_AS_NUMBER and all(
-            v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)
-        ):
+        if fact.kind in READ_AS_NUMBER and all(v in ARRAYS or is_number_of_numpy(v) for v in options(fact.value)):
             return Claim(
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which branch runs"
             )
@@ -73,15 +56,11 @@ def check(fact: Call | Test | Index | Contains) -> Claim | None:
     if name == "range" and any(v in ARRAYS for arg in fact.args for v in options(arg)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if name in ("any", "all") and any(map(_walks_arrays, fact.args)):
-        return Claim(
-            f"Python's `{name}` needs the truth values of numpy arrays: a branch that Dynamo cannot decide"
-        )
+        return Claim(f"Python's `{name}` needs the truth values of numpy arrays: a branch that Dynamo cannot decide")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array is used as a size: its value has to be read, and the graph ends here")
     if any(map(array, fact.numbers)):
-        return Claim(
-            "a numpy array is passed where torch takes a number: its value is read, and the graph ends here"
-        )
+        return Claim("a numpy array is passed where torch takes a number: its value is read, and the graph ends here")
     if (name in CONVERSIONS or name == "range") and any(map(whole, fact.args)):
         return Claim(f"`{name}` of a numpy integer: Dynamo does not convert it to a Python number")
     if name in NOT_FLOAT and any(map(is_number_of_numpy, fact.args)):
@@ -120,9 +99,7 @@ def _uses_text(fact: Call | Test | Index) -> bool:
 
 def _walks_arrays(value: Value) -> bool:
     """An array, or a list, tuple or iterator with one among its members."""
-    return any(
-        array(v) or (isinstance(v, Sequence) and any(map(array, members_of(v)))) for v in options(value)
-    )
+    return any(array(v) or (isinstance(v, Sequence) and any(map(array, members_of(v)))) for v in options(value))
 
 
 def _reads_list(name: str, given: Value) -> bool:
@@ -162,16 +139,7 @@ RULE = Rule(
     name="numpy-to-number",
     effect="graph_break",
     level="error",
-    gb_ids=(
-        "GB0033",
-        "GB0059",
-        "GB0087",
-        "GB0109",
-        "GB0124",
-        "GB0170",
-        "GB0185",
-        "GB0208",
-    ),
+    gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0124", "GB0170", "GB0185", "GB0208"),
     facts=(Call, Test, Index, Contains),
     check=check,
     rewrite=rewrite,

@@ -22,9 +22,7 @@ def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
         return Claim("a tensor is used as a size: its value has to be read, and the graph ends here")
     if fact.constructed not in HARMLESS and any(read(v) or _is_float_in_graph(v) for v in fact.numbers):
-        return Claim(
-            "a tensor is passed where torch takes a number: its value is read, and the graph ends here"
-        )
+        return Claim("a tensor is passed where torch takes a number: its value is read, and the graph ends here")
     return None
 
 

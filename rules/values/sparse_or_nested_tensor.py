@@ -7,9 +7,7 @@ from tcready.static.domain.values import is_sparse, tensor_of
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
 
-OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax")) | {
-    "torch.spmm"
-}
+OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax")) | {"torch.spmm"}
 """Functions that are called for the sake of a sparse first argument."""
 SPARSE_METHODS = (
     "coalesce",
@@ -46,9 +44,7 @@ def check(fact: Call | Sparse) -> Claim | None:
     if tensor is not None and (tensor.graph_input or tensor.leaf):
         message = "an input is a sparse tensor, according to its use: the function runs eagerly"
         return Claim(message, "medium", "frame_skip")
-    if (
-        tensor is not None and name not in OF_SPARSE
-    ):  # to what follows the break that made it, it comes in from outside
+    if tensor is not None and name not in OF_SPARSE:  # to what follows the break that made it, it comes in from outside
         return Claim("a sparse tensor, according to its use: a graph cannot contain it", "medium")
     return None
 

@@ -16,12 +16,7 @@ CAPTURED = Arm("captured", 'model = torch.compile(model, backend="aot_eager")')
 
 
 def measure(
-    kind: BenchKind,
-    target: str,
-    *arms: Arm,
-    root: Path = BENCH,
-    asked: dict[str, Any] | None = None,
-    **options: Any,
+    kind: BenchKind, target: str, *arms: Arm, root: Path = BENCH, asked: dict[str, Any] | None = None, **options: Any
 ) -> BenchAnswer:
     """`asked` are fields of BenchRequest, `options` those of RunOptions."""
     request = BenchRequest(kind, arms, **(asked or {}))

@@ -54,9 +54,7 @@ def compare(
     `original`: what the models are copies of, which share its parameters."""
     model = Model(eager, compiled, dtype)
     work = Work("net.py::Net", RunOptions(**options), "/")
-    context = Context(
-        work, Journal(work, None, None), FrameNames("/", ()), build=lambda: Model(eager, compiled, dtype)
-    )
+    context = Context(work, Journal(work, None, None), FrameNames("/", ()), build=lambda: Model(eager, compiled, dtype))
     context.call_bytes = call_bytes
     build = None
     if original is not None:
@@ -96,11 +94,7 @@ def test_another_order_of_the_same_sum_is_rounding(dtype: str) -> None:
     found = compare(plain, split, dtype)
     assert (found.verdict, found.text) == ("rounding", "")
     assert found.compared is not None
-    assert (found.compared.name, found.compared.dtype, found.compared.reference) == (
-        "output 0",
-        dtype,
-        "float64",
-    )
+    assert (found.compared.name, found.compared.dtype, found.compared.reference) == ("output 0", dtype, "float64")
     assert 0 < found.compared.difference < 0.02
     assert found.compared.remaining is not None
     assert found.compared.remaining < 1e-12
@@ -165,9 +159,7 @@ def test_a_lost_cast_is_a_mistake(call_bytes: int | None) -> None:
     ("dtype", "autocast", "reference"),
     [("bfloat16", None, "float32"), ("float32", "bfloat16", "float32"), ("float32", None, "float64")],
 )
-def test_a_large_call_takes_at_most_twice_its_memory(
-    dtype: str, autocast: str | None, reference: str
-) -> None:
+def test_a_large_call_takes_at_most_twice_its_memory(dtype: str, autocast: str | None, reference: str) -> None:
     found = compare(plain, split, dtype, LARGE, autocast=autocast)
     assert found.verdict == "rounding"
     assert found.compared is not None
@@ -185,11 +177,7 @@ def test_a_large_call_takes_at_most_twice_its_memory(
         (lambda layer, x: x, lambda layer, x: x.double(), "torch.float32 (256, 64) became torch.float64"),
         (lambda layer, x: x, lambda layer, x: (x, x), "different structure"),
         (lambda layer, x: torch.eye(2).to_sparse(), lambda layer, x: torch.eye(2), "became torch.strided"),
-        (
-            lambda layer, x: torch.eye(2).to_sparse(),
-            lambda layer, x: (torch.eye(2) * 2).to_sparse(),
-            "output 0",
-        ),
+        (lambda layer, x: torch.eye(2).to_sparse(), lambda layer, x: (torch.eye(2) * 2).to_sparse(), "output 0"),
         (plain, lambda layer, x: layer(x) / (torch.arange(64) > 0), "256 of 16384 finite values became NaN"),
         (
             lambda layer, x: torch.nested.nested_tensor([x[:2], x]),
@@ -372,9 +360,7 @@ def test_noise_of_large_elements_hides_no_mistake_in_small_ones() -> None:
 
 def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
     def of(gradient: float) -> CallOutcome:
-        return CallOutcome(
-            (("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ()
-        )
+        return CallOutcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([gradient]))), ())
 
     assert differs(of(1e-3), of(2e-3))
     work = Work("net.py::Net", RunOptions(), "/")
@@ -384,9 +370,7 @@ def test_small_gradients_are_not_lost_beside_large_outputs() -> None:
     assert found.text.startswith("gradient of a")
 
 
-def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_float32_is_the_wider_dtype_where_float64_needs_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "SMALL", 0)
     found = compare(plain, split, "bfloat16")
     assert found.verdict == "rounding"
@@ -413,9 +397,7 @@ def rotated(layer: Any, x: torch.Tensor, is_precise: bool) -> Any:
     return (layer(x) * (cos if is_precise else cos.to(x.dtype))).float()
 
 
-def test_a_lost_cast_is_found_and_float32_within_a_model_is_no_mistake(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_lost_cast_is_found_and_float32_within_a_model_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32 a cast to float32 is no operation, and what computes in float32 anyway gets no more precise."""
 
     def of(function: Callable[..., Any], sides: tuple[bool, bool]) -> Agreement:
@@ -428,9 +410,7 @@ def test_a_lost_cast_is_found_and_float32_within_a_model_is_no_mistake(
     assert of(variance, (False, True)).verdict == "rounding"
 
 
-def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "SMALL", 0)
     seen: list[int] = []
     original = Model(plain, split, "bfloat16")
@@ -453,9 +433,7 @@ def test_the_original_of_a_large_copy_is_set_aside_while_that_is_widened(
 def test_equal_tensors_of_two_calls_are_kept_once() -> None:
     cache, other = torch.ones(4, 4), torch.tensor([1.0, float("nan")])
     first = CallOutcome((("output 0", torch.ones(2)), ("argument cache", cache), ("argument n", 1)), ())
-    second = CallOutcome(
-        (("output 0", torch.zeros(2)), ("argument cache", torch.ones(4, 4)), ("argument n", 2)), ()
-    )
+    second = CallOutcome((("output 0", torch.zeros(2)), ("argument cache", torch.ones(4, 4)), ("argument n", 2)), ())
     found = dict(sharing(second, first).leaves)
     assert found["argument cache"] is cache
     assert torch.equal(found["output 0"], torch.zeros(2))

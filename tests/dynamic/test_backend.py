@@ -111,12 +111,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation
     (root / "model.py").write_text(MODEL)
 
     def run(name: str, inputs: str = "example", budget: float | None = None, **options: Any) -> Observation:
-        usual = {
-            "inputs": f"model.py::{inputs}",
-            "timeout": 300,
-            "backend": True,
-            "budget": budget,
-        }
+        usual = {"inputs": f"model.py::{inputs}", "timeout": 300, "backend": True, "budget": budget}
         seen = observe_target(f"model.py::{name}", root=root, **(usual | options))
         assert from_json(Observation, as_json(seen)) == seen
         return seen
@@ -166,9 +161,7 @@ def test_training_compiles_the_backward_and_compares_what_is_drawn(watch: Callab
 
 
 @compiler
-def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(
-    watch: Callable[..., Observation],
-) -> None:
+def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(watch: Callable[..., Observation]) -> None:
     seen = watch("WrongFake")
     assert stage(seen, "capture").state == "pass"
     found = stage(seen)
@@ -183,9 +176,7 @@ def test_what_only_inductor_refuses_fails_the_stage_with_the_reason(
 
 @compiler
 @pytest.mark.release
-def test_compiled_code_is_not_blamed_for_the_rounding_of_eager_code(
-    watch: Callable[..., Observation],
-) -> None:
+def test_compiled_code_is_not_blamed_for_the_rounding_of_eager_code(watch: Callable[..., Observation]) -> None:
     seen = watch("Cancels", "rows_of_noise")
     found = stage(seen)
     assert found.state == "pass", found.detail
@@ -214,9 +205,7 @@ def test_a_crash_of_the_compiler_leaves_what_was_established(watch: Callable[...
     assert seen.sources
 
 
-def test_without_a_compiler_it_is_not_run(
-    watch: Callable[..., Observation], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_compiler_it_is_not_run(watch: Callable[..., Observation], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/g++")
     seen = watch("Model")
     found = stage(seen)
@@ -238,23 +227,15 @@ def test_the_reports_show_it() -> None:
         Backend("reduce-overhead", "a", 6.0, kernels=3, cudagraphs=1, cudagraph_skips=(skip,)),
         Backend("reduce-overhead", "b", error="AcceleratorError: <operation failed> (model.py:9)"),
     )
-    stages = (
-        Stage("eager", "pass", ""),
-        Stage("capture", "pass", "1 graph"),
-        Stage("backend", "pass", "cold 4.5 s"),
-    )
+    stages = (Stage("eager", "pass", ""), Stage("capture", "pass", "1 graph"), Stage("backend", "pass", "cold 4.5 s"))
     seen = Observation("model.py::Model", None, "infer", stages, {}, backend=backend)
     report = merge(StaticResult((), (), (), (), (), {}), [seen], {}, Tool("tcready", "test"))
     shown = summary_or_full.render(report)
     assert "compiled in 4.5 s, 0.2 s with a warm cache, 1 cache hit, 3 kernels, 2 extern calls" in shown
     assert "eager fallbacks: aten.cumprod x2" in " ".join(shown.split())
-    assert "model.py:9 no CUDA graph: skipping cudagraphs due to cpu device (<x>) (x2)" in " ".join(
-        shown.split()
-    )
+    assert "model.py:9 no CUDA graph: skipping cudagraphs due to cpu device (<x>) (x2)" in " ".join(shown.split())
     page = document.render(report)
     assert "<code>aten.cumprod</code> x2" in page
     assert "cpu device (&lt;x&gt;)" in page
-    assert "reduce-overhead in b: AcceleratorError: <operation failed> (model.py:9)" in " ".join(
-        shown.split()
-    )
+    assert "reduce-overhead in b: AcceleratorError: <operation failed> (model.py:9)" in " ".join(shown.split())
     assert "AcceleratorError: &lt;operation failed&gt; (model.py:9)" in page

@@ -62,9 +62,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_an_arm_that_dies_is_named_and_keeps_what_was_timed_before(root: Path) -> None:
     asked = {"seconds": 2.0, "blocks": 4}
-    answer = measure(
-        "steady", "m.py::Plain", Arm(EAGER, ""), DIES, root=root, inputs="m.py::example", asked=asked
-    )
+    answer = measure("steady", "m.py::Plain", Arm(EAGER, ""), DIES, root=root, inputs="m.py::example", asked=asked)
     why = "the process died by SIGABRT, in code of the arm dies"
     assert (answer.ended_in, answer.failure) == ("dies", why)
     assert {row.arm: row.error for row in answer.measured} == {EAGER: "", "dies": why}

@@ -126,14 +126,7 @@ def test_compiled_code_that_computes_something_else_is_found() -> None:
 
 @pytest.mark.torch
 def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> None:
-    answer = measure(
-        "parity",
-        "model.py::Model",
-        CAPTURED,
-        root=trained,
-        inputs="model.py::inputs",
-        mode="train",
-    )
+    answer = measure("parity", "model.py::Model", CAPTURED, root=trained, inputs="model.py::inputs", mode="train")
     assert [found.case for found in answer.measured] == ["plain", "drops"]
     plain, drops = (found.parity or ParityMeasured(None) for found in answer.measured)
     for each in (plain, drops):
@@ -178,13 +171,7 @@ def test_what_shares_memory_shares_it_in_float64() -> None:
 @pytest.mark.torch
 @pytest.mark.release
 def test_a_case_does_not_see_what_another_one_left(trained: Path) -> None:
-    answer = measure(
-        "parity",
-        "model.py::Remembers",
-        CAPTURED,
-        root=trained,
-        inputs="model.py::written_then_read",
-    )
+    answer = measure("parity", "model.py::Remembers", CAPTURED, root=trained, inputs="model.py::written_then_read")
     assert [(found.parity or ParityMeasured(None)).same for found in answer.measured] == [True, True]
 
 
@@ -289,14 +276,7 @@ def test_random_numbers_are_the_same_wherever_they_are_drawn(name: str, mode: An
 @pytest.mark.torch
 def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(trained: Path) -> None:
     arms = (Arm("broken", "model = torch.compile(model, backend='no_such_one')"), CAPTURED)
-    answer = measure(
-        "parity",
-        "model.py::WrongGradient",
-        *arms,
-        root=trained,
-        inputs="model.py::one",
-        mode="train",
-    )
+    answer = measure("parity", "model.py::WrongGradient", *arms, root=trained, inputs="model.py::one", mode="train")
     broken, captured = answer.measured
     assert "no_such_one" in broken.error
     assert broken.parity is not None
@@ -316,9 +296,7 @@ def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_f
         ([1.0, float("nan")], None, True),
     ],
 )
-def test_losses_are_compared_step_by_step(
-    compiled: list[float], exact: list[float] | None, differs: bool
-) -> None:
+def test_losses_are_compared_step_by_step(compiled: list[float], exact: list[float] | None, differs: bool) -> None:
     found = losses_differ([1.0, 0.5], compiled, exact, 1e-3)
     assert (found.text is not None) is differs
     assert found.text is None or found.text.startswith("loss of training step 2: 0.5 became")

@@ -253,8 +253,7 @@ def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path
     assert answer.failure is None
     found = {row.case: row.parity for row in answer.measured if row.parity}
     shown = {
-        case: (parity.same, parity.detail.partition(" differs")[0].partition(":")[0])
-        for case, parity in found.items()
+        case: (parity.same, parity.detail.partition(" differs")[0].partition(":")[0]) for case, parity in found.items()
     }
     assert shown == {
         "counts": (True, ""),
@@ -275,9 +274,7 @@ def test_gradients_of_what_a_function_is_given_are_compared(code: Path) -> None:
     assert row.parity.detail.startswith("gradient of argument 0")
 
 
-def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_memory_of_an_arm_is_its_model_what_its_calls_left_and_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work("net.py::Net", RunOptions(), "/")
     context = Context(work, Journal(work, None, None), FrameNames("/", ()))
     model = nn.Linear(4, 4)
@@ -338,9 +335,7 @@ def test_tensors_in_objects_within_objects_are_compared() -> None:
     other = compare((1, one), (1, _Cache(_Layer(torch.ones(2)), _Layer(torch.ones(2)))))
     assert other.difference is not None
     assert "Tensor-likes are not close" in other.difference
-    assert "1 became 2" in str(
-        compare(one, _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2), 2))).difference
-    )
+    assert "1 became 2" in str(compare(one, _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2), 2))).difference)
     assert compare(one, _Cache(_Layer(torch.ones(2)))).difference is not None
     # Attributes in another order are the same, and an object that holds itself has an end.
     turned = _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2)))
@@ -351,13 +346,10 @@ def test_tensors_in_objects_within_objects_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cases"),
-    [("llama::LlamaForCausalLM", ["prefill", "decode"]), ("bert::BertModel", [None])],
+    ("name", "cases"), [("llama::LlamaForCausalLM", ["prefill", "decode"]), ("bert::BertModel", [None])]
 )
 @pytest.mark.sampled(2)
-def test_a_causal_language_model_of_a_library_prefills_and_decodes(
-    name: str, cases: list[str | None]
-) -> None:
+def test_a_causal_language_model_of_a_library_prefills_and_decodes(name: str, cases: list[str | None]) -> None:
     pytest.importorskip("transformers")
     kind = name.partition("::")[0]
     target = f"transformers.models.{kind}.modeling_{name}"
@@ -428,8 +420,7 @@ def test_guards_are_counted_and_the_most_expensive_are_named(tmp_path: Path) -> 
 @pytest.mark.release
 def test_floats_that_change_between_calls_are_counted(tmp_path: Path) -> None:
     changing = GUARDED.replace(
-        "return self.layer(x)",
-        "self.scale = 0.5 if self.scale == 2.0 else 2.0\n        return self.layer(x)",
+        "return self.layer(x)", "self.scale = 0.5 if self.scale == 2.0 else 2.0\n        return self.layer(x)"
     )
     (tmp_path / "net.py").write_text(changing)
     answer = measure("profile", "net.py::Net", Arm(EAGER, ""), CAPTURED, root=tmp_path)
@@ -482,9 +473,7 @@ def timed_loop(loops: Path, asked: dict[str, Any], **options: Any) -> BenchAnswe
     short = {"blocks": 3, "warm_least": 1, "warm_most": 2, "seconds": 2.0}
     arms = Arm(EAGER, ""), CAPTURED
     inputs = "net.py::growing"
-    return measure(
-        "steady", "net.py::Attends", *arms, root=loops, asked={**asked, **short}, inputs=inputs, **options
-    )
+    return measure("steady", "net.py::Attends", *arms, root=loops, asked={**asked, **short}, inputs=inputs, **options)
 
 
 @pytest.mark.parametrize("asked", [{"calls": 6}, {"loop": "net.py::batches"}])
@@ -550,7 +539,5 @@ def test_every_recompilation_up_to_the_limit_is_counted_and_named(tmp_path: Path
 )  # fmt: skip
 def test_the_first_answer_is_no_surer_than_its_rounds(ratios: tuple[float, ...], told: str) -> None:
     eager = Lane(ArmMeasured(EAGER, None, blocks=ratios), arm=cast("RunningVariant", object()))
-    compiled = Lane(
-        ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("RunningVariant", object())
-    )
+    compiled = Lane(ArmMeasured("default", None, blocks=(1.0, 1.0, 1.0)), arm=cast("RunningVariant", object()))
     assert told in steady.first_answer([eager, compiled], 1)

@@ -120,8 +120,7 @@ def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Meas
     arms = (
         EAGER,
         Arm(
-            "disabled",
-            "type(model.part).forward = torch.compiler.disable(type(model.part).forward)\n" + CAPTURED.code,
+            "disabled", "type(model.part).forward = torch.compiler.disable(type(model.part).forward)\n" + CAPTURED.code
         ),
         CAPTURED,
         Arm("raises", 'model = torch.compile(model, backend="no such backend")'),
@@ -169,9 +168,7 @@ def test_more_arms_than_torch_compiles_one_function_for_all_stay_compiled(measur
     ("times", "settled"),
     [([1.0] * 10, True), ([1.0] * 9, False), ([2.0] * 5 + [1.0] * 5, False), ([9.0, *[1.0] * 10], True)],
 )
-def test_calls_have_settled_if_five_take_as_long_as_the_five_before(
-    times: list[float], settled: bool
-) -> None:
+def test_calls_have_settled_if_five_take_as_long_as_the_five_before(times: list[float], settled: bool) -> None:
     from tcready.dynamic.worker.bench.measurement_loop import _is_settled
 
     assert _is_settled(times) is settled
@@ -217,9 +214,7 @@ def test_what_a_call_processes_is_named_by_the_inputs_or_derived_from_them(measu
 @pytest.mark.slow
 @pytest.mark.release
 def test_a_second_cold_start_finds_what_the_first_one_left(measure: Measure, tmp_path: Path) -> None:
-    request = BenchRequest(
-        "cold", (INDUCTOR,), cache=str(tmp_path / "cache"), artifacts=str(tmp_path / "carried")
-    )
+    request = BenchRequest("cold", (INDUCTOR,), cache=str(tmp_path / "cache"), artifacts=str(tmp_path / "carried"))
     first, second = (measure("Net", "one", request).measured[0] for _ in range(2))
     assert not first.error
     assert first.graphs == 1
@@ -317,9 +312,7 @@ def test_the_process_of_a_check_that_ends_in_a_bench_says_so(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("plain_environment")
 @pytest.mark.release
-def test_a_process_imports_torch_while_another_one_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_imports_torch_while_another_one_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
     request = RunRequest("net.py::Net", RunOptions(inputs="net.py::one"), str(tmp_path))
     asked: list[str] = []

@@ -45,9 +45,7 @@ def stage(seen: Observation, name: str) -> Stage:
 @pytest.mark.parametrize(
     ("what", "why", "reason"),
     [
-        pytest.param(
-            "os._exit(7)", "case bad: the process exited with code 7", "exit", marks=pytest.mark.release
-        ),
+        pytest.param("os._exit(7)", "case bad: the process exited with code 7", "exit", marks=pytest.mark.release),
         ("import ctypes; ctypes.string_at(0)", "case bad: the process died by SIGSEGV", "crash"),
         ("raise ValueError('no such thing')", "case bad: ValueError: no such thing (model.py:10)", "error"),
     ],
@@ -86,10 +84,7 @@ def test_a_stage_that_ended_the_process_has_its_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("items", "why"),
     [
-        (
-            "2048",
-            "items is 2048: expected {'unit': 'tokens', 'count': 2048}, or one such mapping for each case",
-        ),
+        ("2048", "items is 2048: expected {'unit': 'tokens', 'count': 2048}, or one such mapping for each case"),
         ("{'unit': 'tokens'}", "items: the keys are unit: expected unit and count"),
         ("{'unit': '', 'count': 1}", "items: the unit is '': expected a short text such as 'tokens'"),
         ("{'unit': 'tokens', 'count': True}", "items: the count is True: expected a number above 0"),
@@ -187,7 +182,4 @@ def get_inputs():
 def test_random_numbers_of_python_and_numpy_begin_anew_with_each_call(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(DRAWN, "utf-8")
     seen = observe_target("model.py::Model", inputs="model.py::get_inputs", root=tmp_path)
-    assert (stage(seen, "parity").state, stage(seen, "parity").detail) == (
-        "pass",
-        "1 tensor within tolerance",
-    )
+    assert (stage(seen, "parity").state, stage(seen, "parity").detail) == ("pass", "1 tensor within tolerance")

@@ -168,9 +168,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation
     (root / "model.py").write_text(MODEL)
 
     def run(name: str, **options: Any) -> Observation:
-        seen = observe_target(
-            f"model.py::{name}", inputs="model.py::example", root=root, timeout=120, **options
-        )
+        seen = observe_target(f"model.py::{name}", inputs="model.py::example", root=root, timeout=120, **options)
         assert from_json(Observation, as_json(seen)) == seen
         return seen
 
@@ -184,12 +182,7 @@ def inference(watch: Callable[..., Observation]) -> Observation:
 
 def test_operators_are_told_with_their_place_and_what_they_lack(inference: Observation) -> None:
     found = by_name(inference)
-    assert set(found) == {
-        "tcr_custom::scale",
-        "tcr_custom::when_compiled",
-        "tcr_custom::rows",
-        "tcr_custom::twice",
-    }
+    assert set(found) == {"tcr_custom::scale", "tcr_custom::when_compiled", "tcr_custom::rows", "tcr_custom::twice"}
     told = {name.partition("::")[2]: (item.line, item.lacks, item.in_graph) for name, item in found.items()}
     assert told == {
         "scale": (line_of(MODEL, "scale"), (), True),
@@ -198,12 +191,7 @@ def test_operators_are_told_with_their_place_and_what_they_lack(inference: Obser
         "twice": (line_of(MODEL, "twice"), ("fake kernel",), False),
     }
     twice = found["tcr_custom::twice"]
-    assert (twice.path, twice.symbol, twice.around, twice.kind) == (
-        "model.py",
-        "Around.forward",
-        "Around",
-        "operator",
-    )
+    assert (twice.path, twice.symbol, twice.around, twice.kind) == ("model.py", "Around.forward", "Around", "operator")
     assert found["tcr_custom::scale"].skeleton == ""
 
 
@@ -228,17 +216,13 @@ def test_the_suggested_fake_kernel_is_what_was_lacking(inference: Observation) -
     torch._dynamo.reset()
     exec(found["tcr_custom::twice"].skeleton, {})
     assert torch.equal(double(torch.ones(3, 2)), torch.full((3, 2), 3.0))
-    torch.library.opcheck(
-        torch.ops.tcr_custom.twice.default, (torch.ones(3, 2),), test_utils="test_faketensor"
-    )
+    torch.library.opcheck(torch.ops.tcr_custom.twice.default, (torch.ones(3, 2),), test_utils="test_faketensor")
     rows = found["tcr_custom::rows"].skeleton
     assert "TODO: observed (4,) for x (4, 8)" in rows
     compile(rows, "rows", "exec")
 
 
-def test_a_missing_fake_kernel_that_ends_the_capture_is_told_all_the_same(
-    watch: Callable[..., Observation],
-) -> None:
+def test_a_missing_fake_kernel_that_ends_the_capture_is_told_all_the_same(watch: Callable[..., Observation]) -> None:
     seen = watch("Fails")
     stages = {stage.stage: stage.state for stage in seen.stages}
     assert stages["capture"] == "fail"
@@ -249,9 +233,7 @@ def test_a_missing_fake_kernel_that_ends_the_capture_is_told_all_the_same(
     assert f"model.py:{found.line} tcr_custom::rows: no fake kernel" in shown
 
 
-def test_training_asks_for_a_gradient_where_no_autograd_function_gives_one(
-    watch: Callable[..., Observation],
-) -> None:
+def test_training_asks_for_a_gradient_where_no_autograd_function_gives_one(watch: Callable[..., Observation]) -> None:
     found = by_name(watch("Model", mode="train"))
     assert found["tcr_custom::scale"].lacks == ("autograd formula",)
     assert "register_autograd" in found["tcr_custom::scale"].skeleton
@@ -306,9 +288,7 @@ def test_functions_of_extensions_and_ctypes_are_found_where_they_break(foreign: 
     assert seen.warnings == ()
 
 
-def test_the_suggested_registration_of_an_extension_makes_one_graph(
-    native: Path, foreign: Observation
-) -> None:
+def test_the_suggested_registration_of_an_extension_makes_one_graph(native: Path, foreign: Observation) -> None:
     path = next(native.glob("tcr_native*.so"))
     spec = importlib.util.spec_from_file_location("tcr_native", path)
     assert spec is not None

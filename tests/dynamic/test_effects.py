@@ -60,11 +60,7 @@ def parity(seen: Observation) -> tuple[str, str]:
     [
         ("y = self.layer(x)\nself.cache.copy_(y * 0.97 if traced() else y)\nreturn y", X, "buffer cache"),
         ("y = self.layer(x)\nself.plain = y * 0.97 if traced() else y\nreturn y", X, "attribute plain"),
-        (
-            "y = self.layer(x)\nif traced():\n    self.layer.bias.add_(1.0)\nreturn y",
-            X,
-            "parameter layer.bias",
-        ),
+        ("y = self.layer(x)\nif traced():\n    self.layer.bias.add_(1.0)\nreturn y", X, "parameter layer.bias"),
         (
             "y = self.layer(x)\nrest[0][:, 1 if traced() else 0] = y\nreturn y",
             "(torch.randn(4, 16), torch.zeros(4, 3, 16))",
@@ -247,8 +243,6 @@ def with_state():
 )
 def test_odd_models(tmp_path: Path, name: str, inputs: str, state: str, words: str) -> None:
     tmp_path.joinpath("odd.py").write_text(ODD)
-    seen = observe_target(
-        f"odd.py::{name}", root=tmp_path, inputs=f"odd.py::{inputs}", plan=False, shapes=False
-    )
+    seen = observe_target(f"odd.py::{name}", root=tmp_path, inputs=f"odd.py::{inputs}", plan=False, shapes=False)
     found, detail = parity(seen)
     assert (found, detail.startswith(words)) == (state, True), detail

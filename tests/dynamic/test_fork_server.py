@@ -25,10 +25,7 @@ from tcready.portable.options import RunOptions
 from tcready.schema.bench import Arm, BenchKind, BenchRequest
 from tcready.schema.observation import Observation
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone"),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone")]
 MODEL = """\
 import os
 import random
@@ -276,9 +273,7 @@ def test_what_is_loaded_for_copies_asks_nothing_of_a_gpu(monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a driver that answers as CUDA's does: in a copy of a process that had called it, it is not initialised."""
     source = tmp_path / "driver.c"
     source.write_text(

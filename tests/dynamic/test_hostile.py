@@ -111,9 +111,7 @@ class Model(nn.Module):
     ],
 )
 def test_a_model_that_closes_its_output(tmp_path: Path, how: str, name: str, state: str) -> None:
-    seen = run(
-        tmp_path, f"{how}\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-    )
+    seen = run(tmp_path, f"{how}\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n")
     assert stage(seen, name).state == state
 
 

@@ -74,22 +74,12 @@ def tried(
     ("body", "calls", "guard"),
     [
         ("self.seen.append(x.sum().item())", "with the same inputs", "len(self.seen) == 4"),
-        (
-            "self.by_call[len(self.by_call)] = x.norm().item()",
-            "with the same inputs",
-            "len(self.by_call) == 4",
-        ),
-        (
-            "self.calls += 1; y = y * self.calls + x.sum().item()",
-            "with the same inputs",
-            "self.calls == 4",
-        ),
+        ("self.by_call[len(self.by_call)] = x.norm().item()", "with the same inputs", "len(self.by_call) == 4"),
+        ("self.calls += 1; y = y * self.calls + x.sum().item()", "with the same inputs", "self.calls == 4"),
         ("y = sum([y] * number.item())", "with other values", "number.item() == 7"),
     ],
 )
-def test_a_setting_is_refused_if_each_call_compiles_again(
-    body: str, calls: str, guard: str, tmp_path: Path
-) -> None:
+def test_a_setting_is_refused_if_each_call_compiles_again(body: str, calls: str, guard: str, tmp_path: Path) -> None:
     trial = tried(tmp_path, model(body), SCALARS)
     assert trial.difference is None
     assert trial.not_lasting == (
@@ -134,10 +124,7 @@ def test_a_setting_that_raises_for_empty_inputs_holds_except_for_these(tmp_path:
     )
 
 
-BACKWARD = (
-    "rows = y[mask]",
-    "y = nn.functional.pad(rows.t(), (0, 6 - mask.sum().item())).t().cumsum(0).prod(0)",
-)
+BACKWARD = ("rows = y[mask]", "y = nn.functional.pad(rows.t(), (0, 6 - mask.sum().item())).t().cumsum(0).prod(0)")
 
 
 @pytest.mark.sampled(3)

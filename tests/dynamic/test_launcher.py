@@ -99,10 +99,7 @@ def test_a_launcher_that_fails_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("launcher", "message"),
-    [
-        ("no_such_launcher -n1", "--launcher no_such_launcher: no such program"),
-        ("env 'a", "No closing quotation"),
-    ],
+    [("no_such_launcher -n1", "--launcher no_such_launcher: no such program"), ("env 'a", "No closing quotation")],
 )
 def test_a_launcher_that_is_not_there(tmp_path: Path, launcher: str, message: str) -> None:
     (tmp_path / "model.py").write_text(HEAD + NET)
@@ -139,8 +136,7 @@ def test_two_processes_and_what_ddp_parts(tmp_path: Path) -> None:
     assert seen.coverage.share == 1
     assert (
         from_json(
-            Observation,
-            {"target": "t", "convention": None, "mode": "infer", "stages": [], "environment": None},
+            Observation, {"target": "t", "convention": None, "mode": "infer", "stages": [], "environment": None}
         ).ddp
         is None
     )
@@ -164,9 +160,7 @@ def test_a_target_that_brings_its_own_collectives_and_ddp(tmp_path: Path) -> Non
     assert seen.ddp.wrapped == "target"
     assert any(len(split.buckets) == 4 for split in seen.ddp.splits), seen.ddp
     (site,) = seen.break_sites
-    assert (site.path, site.symbol) == ("model.py", "Model.forward"), (
-        "DDP inside of a module parts its forward"
-    )
+    assert (site.path, site.symbol) == ("model.py", "Model.forward"), "DDP inside of a module parts its forward"
 
 
 @gloo
@@ -241,9 +235,7 @@ def test_a_killed_launcher_takes_every_process_along(tmp_path: Path) -> None:
     assert gone(found)
 
 
-def test_an_interrupt_while_the_worker_starts_ends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_the_worker_starts_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is raised when the process exists and nobody has it yet: a loaded machine meets this."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -274,9 +266,7 @@ def test_a_run_whose_launcher_waits_can_be_ended(tmp_path: Path) -> None:
         raise TcreadyError("cancelled")
 
     began = time.monotonic()
-    request = RunRequest(
-        "model.py", RunOptions(launcher=("sh", "-c", "sleep 60"), timeout=40), root=str(tmp_path)
-    )
+    request = RunRequest("model.py", RunOptions(launcher=("sh", "-c", "sleep 60"), timeout=40), root=str(tmp_path))
     with pytest.raises(TcreadyError, match="cancelled"):
         observe(request, enough)
     assert time.monotonic() - began < 20

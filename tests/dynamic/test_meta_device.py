@@ -172,16 +172,12 @@ def test_an_operator_without_a_fake_kernel_breaks_and_gives_its_shapes(tmp_path:
     seen, expected = (run(tmp_path, NO_FAKE, device=device) for device in ("meta", "cpu"))
     assert stage(seen, "capture").state == "pass", stage(seen, "capture").detail
     assert sites(seen) == sites(expected)
-    assert (
-        [op.lacks for op in seen.custom_ops] == [op.lacks for op in expected.custom_ops] == [("fake kernel",)]
-    )
+    assert [op.lacks for op in seen.custom_ops] == [op.lacks for op in expected.custom_ops] == [("fake kernel",)]
     assert "meta_test::widen, which has no kernel on meta" in seen.warnings[0]
 
 
 def test_a_constructor_that_reads_values_fails_the_build(tmp_path: Path) -> None:
-    body = CLEAN.replace(
-        "self.layer =", "self.rates = torch.linspace(0, 1, 3).tolist()\n        self.layer ="
-    )
+    body = CLEAN.replace("self.layer =", "self.rates = torch.linspace(0, 1, 3).tolist()\n        self.layer =")
     seen = run(tmp_path, body)
     assert (stage(seen, "build").state, stage(seen, "build").reason) == ("fail", "no_values")
     detail = stage(seen, "build").detail
@@ -291,9 +287,7 @@ KNOWN_TO_DIFFER = {"nan_guard"}
 
 @pytest.mark.release
 @pytest.mark.parametrize(
-    "model",
-    [model for model in models() if model.stem != "inline_cpp_extension"],
-    ids=lambda model: model.stem,
+    "model", [model for model in models() if model.stem != "inline_cpp_extension"], ids=lambda model: model.stem
 )
 def test_the_models_break_where_they_do_on_the_cpu(model: Path) -> None:
     path = model.relative_to(ROOT).as_posix()

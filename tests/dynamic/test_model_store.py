@@ -206,12 +206,7 @@ def get_inputs():
 
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_built(tmp_path: Path) -> None:
-    config = (
-        "hidden_size=16384",
-        "intermediate_size=65536",
-        "num_hidden_layers=200",
-        "num_attention_heads=128",
-    )
+    config = ("hidden_size=16384", "intermediate_size=65536", "num_hidden_layers=200", "num_attention_heads=128")
     seen = observe_target(
         "transformers.models.llama.modeling_llama::LlamaModel",
         root=tmp_path,

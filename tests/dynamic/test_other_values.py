@@ -63,9 +63,7 @@ def test_a_number_that_is_kept_from_the_first_call_is_a_mistake(tmp_path: Path) 
     assert "called with other values" in (parity.detail or "")
 
 
-@pytest.mark.parametrize(
-    ("body", "more"), [("print(y.mean().item()); return y", ""), ("return y * gain", ", 1.5")]
-)
+@pytest.mark.parametrize(("body", "more"), [("print(y.mean().item()); return y", ""), ("return y * gain", ", 1.5")])
 def test_code_that_takes_any_value_passes(tmp_path: Path, body: str, more: str) -> None:
     seen = run(tmp_path, body, more)
     assert stage(seen, "capture").state == "pass"

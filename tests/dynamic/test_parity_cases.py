@@ -204,8 +204,7 @@ def get_inputs():
 
 
 @pytest.mark.parametrize(
-    ("found", "state"),
-    [("found", "pass"), ("found.float() if torch.compiler.is_compiling() else found", "fail")],
+    ("found", "state"), [("found", "pass"), ("found.float() if torch.compiler.is_compiling() else found", "fail")]
 )
 def test_a_fast_path_that_modes_rule_out(tmp_path: Path, found: str, state: str) -> None:
     # Under autocast, the fused encoder layer returns bfloat16, and the code that replaces it under a mode float32.

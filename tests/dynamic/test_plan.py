@@ -24,11 +24,7 @@ from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
 from tcready.dynamic.worker.plan.choice import SteadyTimes, choose
 from tcready.dynamic.worker.plan.placements import Measured
 from tcready.dynamic.worker.stages import compile_plan as plan_stage
-from tcready.dynamic.worker.torch_internals.compile_calls import (
-    execute,
-    isolates_recompiles,
-    takes_recompile_limit,
-)
+from tcready.dynamic.worker.torch_internals.compile_calls import execute, isolates_recompiles, takes_recompile_limit
 from tcready.portable.options import RunOptions
 from tcready.schema.enums import Mode
 from tcready.schema.observation import ModuleShare, Observation
@@ -49,9 +45,7 @@ needs_isolation = pytest.mark.skipif(not isolates_recompiles(), reason="new in t
 
 @cache
 def seen(name: str, **options: Any) -> Observation:
-    return observe_target(
-        f"{FILE.name}::{name}", inputs=f"{FILE.name}::row", root=FILE.parent, plan=True, **options
-    )
+    return observe_target(f"{FILE.name}::{name}", inputs=f"{FILE.name}::row", root=FILE.parent, plan=True, **options)
 
 
 def plan_of(name: str, **options: Any) -> Plan:
@@ -166,15 +160,11 @@ NAMES = (
     "name", [pytest.param(name, marks=pytest.mark.release) if name == "Caching" else name for name in NAMES]
 )
 @pytest.mark.sampled(3)
-def test_each_line_that_is_printed_captures_what_it_claims(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_line_that_is_printed_captures_what_it_claims(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(name)
     claims = [(item.code, item.share) for item in plan.alternatives if item.sound]
     claims += [(trial.code, trial.ops_share) for trial in plan.regions if trial.state == "proved"]
-    claims += [(plan.code, plan.share)] + (
-        [(plan.smallest.code, plan.smallest.share)] if plan.smallest else []
-    )
+    claims += [(plan.code, plan.share)] + ([(plan.smallest.code, plan.smallest.share)] if plan.smallest else [])
     assert claims
     for code, share in dict.fromkeys(claims):
         if "nested_compile_region" in code:  # it marks the class for good
@@ -184,9 +174,7 @@ def test_each_line_that_is_printed_captures_what_it_claims(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.sampled(3)
-def test_the_plan_captures_at_least_what_the_plain_default_does(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_captures_at_least_what_the_plain_default_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(name)
     if name == "Differs":  # the plain default gives something else there
         assert (plan.recommended, placement(plan, "whole").sound) == ("regions", False)
@@ -222,11 +210,7 @@ def test_other_sizes_are_compiled_where_instances_keep_apart_what_they_compile()
         option: layers_compiled(layers.code.replace("isolate_recompiles=True", option), sizes=(2, 3, 5))
         for option in ("", "recompile_limit=12", "isolate_recompiles=True")
     }
-    assert compiled == {
-        "": [8, 0, 0],
-        "recompile_limit=12": [12, 0, 0],
-        "isolate_recompiles=True": [12, 12, 0],
-    }
+    assert compiled == {"": [8, 0, 0], "recompile_limit=12": [12, 0, 0], "isolate_recompiles=True": [12, 12, 0]}
 
 
 def layers_compiled(code: str, sizes: Sequence[int]) -> list[int]:
@@ -293,10 +277,7 @@ def test_a_class_of_torch_is_compiled_by_its_forward() -> None:
     plan = plan_of("torch_alone")
     assert (plan.recommended, plan.share) == ("whole", 1.0)
     assert plan.code == "model.forward = torch.compile(model.forward)"
-    assert (
-        region(plan_of("Encoder"), "encoder").code
-        == "model.encoder.forward = torch.compile(model.encoder.forward)"
-    )
+    assert region(plan_of("Encoder"), "encoder").code == "model.encoder.forward = torch.compile(model.encoder.forward)"
 
 
 def test_a_part_that_differs_when_compiled_is_out() -> None:
@@ -309,9 +290,7 @@ def test_a_part_that_differs_when_compiled_is_out() -> None:
 
 def test_a_break_that_only_a_part_alone_meets_is_a_finding() -> None:
     report = report_of(seen("Behind"))
-    line = next(
-        number for number, text in enumerate(FILE.read_text().splitlines(), 1) if "if y.sum() > 0" in text
-    )
+    line = next(number for number, text in enumerate(FILE.read_text().splitlines(), 1) if "if y.sum() > 0" in text)
     found = [finding for finding in report.findings if finding.line == line]
     assert [finding.status for finding in found] == ["runtime_only"]
     assert "gate compiled alone breaks here" in found[0].evidence[0].text
@@ -343,10 +322,7 @@ def test_a_function_has_a_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_functions_and_methods_are_regions() -> None:
     plan = plan_of("Helped")
     found = {trial.name: trial for trial in plan.regions if trial.kind == "function"}
-    assert {name: trial.state for name, trial in found.items()} == {
-        "smooth": "proved",
-        "Helped.mixed": "proved",
-    }
+    assert {name: trial.state for name, trial in found.items()} == {"smooth": "proved", "Helped.mixed": "proved"}
     assert found["Helped.mixed"].code == "model.mixed = torch.compile(model.mixed)"
 
 
@@ -446,14 +422,11 @@ def test_the_next_best_says_whether_it_has_the_settings(with_settings: bool) -> 
     bare, line = "model = torch.compile(model)", "torch._dynamo.config.capture_scalar_outputs = True\n"
     shares = (0.9, 0.95) if with_settings else (0.95, 0.9)
     placements = [
-        Placement("whole", code, share, 1, 0, True, "")
-        for code, share in zip((line + bare, bare), shares, strict=True)
+        Placement("whole", code, share, 1, 0, True, "") for code, share in zip((line + bare, bare), shares, strict=True)
     ]
     best = choose(placements)
     assert best is not None
-    assert best.reason.endswith(
-        f"the whole model {'with' if with_settings else 'without'} the settings with 90.0%"
-    )
+    assert best.reason.endswith(f"the whole model {'with' if with_settings else 'without'} the settings with 90.0%")
 
 
 def test_of_what_captures_alike_the_simplest_is_recommended_without_times() -> None:

@@ -124,11 +124,7 @@ SAME = {
 DIFFERENT = {
     "another bound": ("value", "x.sum() > 1000", "x.sum() > 5"),
     "another dtype": ("value", "self.scaled(self.lin(x))", "self.scaled(self.lin(x)).double()"),
-    "a dtype that is written": (
-        "value",
-        "self.scaled(self.lin(x))",
-        "self.scaled(self.lin(x)).to(torch.float32)",
-    ),
+    "a dtype that is written": ("value", "self.scaled(self.lin(x))", "self.scaled(self.lin(x)).to(torch.float32)"),
     "a view of what is not contiguous": (
         "exception",
         "x = self.scaled(self.lin(x))",
@@ -170,11 +166,7 @@ DIFFERENT = {
     "no random number of numpy": ("state", "        numpy.random.rand()\n", ""),
     "nothing printed as an error": ("state", '        print("error", file=sys.stderr)\n', ""),
     "nothing printed": ("state", '        print("forward")\n', ""),
-    "random numbers": (
-        "state",
-        "        self.calls += 1\n",
-        "        self.calls += 1\n        torch.rand(())\n",
-    ),
+    "random numbers": ("state", "        self.calls += 1\n", "        self.calls += 1\n        torch.rand(())\n"),
     "an exception less": (
         "exception",
         '            raise ValueError("rows are needed")\n',
@@ -217,11 +209,7 @@ class Shown:
 def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     path = tmp_path_factory.mktemp("proof") / "model.py"
     path.write_text(MODEL)
-    every: dict[str, tuple[str, str]] = {
-        **SAME,
-        **{name: each[1:] for name, each in DIFFERENT.items()},
-        **ENDINGS,
-    }
+    every: dict[str, tuple[str, str]] = {**SAME, **{name: each[1:] for name, each in DIFFERENT.items()}, **ENDINGS}
     names = [*every][:: request.param]
     changes = {**{name: every[name] for name in names}, "exception": OTHER_EXCEPTION}
     variants = tuple(variant(name, path, change) for name, change in changes.items())
@@ -260,9 +248,7 @@ def test_a_trial_shows_what_a_change_does(shown: Shown, subtests: pytest.Subtest
     with subtests.test("raises another exception"):
         trial = shown.trials["exception"]
         assert trial.difference is None
-        assert (trial.raises or "").startswith(
-            "ValueError: rows are needed became RuntimeError: rows are needed"
-        )
+        assert (trial.raises or "").startswith("ValueError: rows are needed became RuntimeError: rows are needed")
     with subtests.test("takes both sides of each test"):
         for side in shown.result.sides:
             assert side.true + side.alone_true > 0
@@ -296,9 +282,7 @@ def test_what_is_asked_and_run_is_told_by_the_tree_that_is_compiled() -> None:
     lines = MARKED.splitlines()
 
     def written(span: Span) -> str:
-        return lines[span.line - 1][
-            span.column - 1 : span.end_column - 1 if span.end_line == span.line else None
-        ]
+        return lines[span.line - 1][span.column - 1 : span.end_column - 1 if span.end_line == span.line else None]
 
     tree = sides.marked({"f": MARKED}, "f", ast.parse(MARKED))
     names: dict[str, Any] = {}
@@ -492,10 +476,7 @@ def get_inputs():
 """
 NOT_AT_THE_FIRST_CALL_ALONE = {
     "it counts": ("        return self.drop", "        self.calls += 1\n        return self.drop"),
-    "the first answer is another": (
-        "            self.begin()\n",
-        "            self.begin()\n            return x\n",
-    ),
+    "the first answer is another": ("            self.begin()\n", "            self.begin()\n            return x\n"),
     "what the first call was given stays": (
         "            self.begin()\n",
         "            self.begin()\n            self.table = x[0]\n",
@@ -704,9 +685,7 @@ def get_inputs():
         ("y = x[x > -9].sum().squeeze()", False),
     ],
 )
-def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(
-    body: str, refused: bool, tmp_path: Path
-) -> None:
+def test_a_size_that_data_decides_is_not_squeezed_by_a_setting(body: str, refused: bool, tmp_path: Path) -> None:
     """Of one item compiled code keeps the dimension that eager code drops, and no call shows it that has more."""
     (tmp_path / "model.py").write_text(SQUEEZING.replace("BODY", body))
     settings = ("capture_dynamic_output_shape_ops", "capture_scalar_outputs")
@@ -811,9 +790,7 @@ def test_of_a_list_of_times_no_item_is_compared() -> None:
     from tcready.dynamic.worker.proof.behaviour_differences import difference, restless
 
     def seen(**state: object) -> Behaviour:
-        return Behaviour(
-            state={name.replace("_", "[") + "]" * ("_" in name): each for name, each in state.items()}
-        )
+        return Behaviour(state={name.replace("_", "[") + "]" * ("_" in name): each for name, each in state.items()})
 
     ignored = restless(seen(times_0=0.25, n_0=1), seen(times_0=0.125, n_0=1))
     assert difference(seen(times_1=0.5, n_1=2), seen(times_1=0.75, n_1=2), ignored) is None

@@ -41,8 +41,7 @@ def test_calls_that_differ_in_the_same_way_are_described_together() -> None:
 
     assert describe_conditions({}) is None
     assert (
-        describe_conditions({"for empty inputs": "a", "in train mode": "b"})
-        == "for empty inputs: a; in train mode: b"
+        describe_conditions({"for empty inputs": "a", "in train mode": "b"}) == "for empty inputs: a; in train mode: b"
     )
     many = {f"for inputs {number}": "a warning" for number in range(9)}
     assert describe_conditions(many) == "for inputs 0, for inputs 1, in 7 other kinds of calls: a warning"

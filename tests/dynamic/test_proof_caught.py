@@ -17,8 +17,7 @@ from tcready.static.frontend import source
 
 CHECK = "    if x.sum() > 1000:\n        raise ValueError('large')\n    return x\n"
 CHECKS = "import torch\n\n\n" + "\n\n".join(
-    f"def {name}(x):\n{CHECK}"
-    for name in ("in_a_try", "suppressed", "further_out", "of_another_type", "by_nobody")
+    f"def {name}(x):\n{CHECK}" for name in ("in_a_try", "suppressed", "further_out", "of_another_type", "by_nobody")
 )
 MODEL = """\
 import contextlib
@@ -81,13 +80,7 @@ _large_unless.register_fake(lambda holds: None)
 _large_unless.register_effect(torch.library.EffectType.ORDERED)
 """
 ASSERTED = "    if torch.compiler.is_compiling():\n        _large_unless(torch.logical_not(x.sum() > 1000))\n    elif"
-IS_CAUGHT = {
-    "in_a_try": True,
-    "suppressed": True,
-    "further_out": True,
-    "of_another_type": False,
-    "by_nobody": False,
-}
+IS_CAUGHT = {"in_a_try": True, "suppressed": True, "further_out": True, "of_another_type": False, "by_nobody": False}
 
 
 @pytest.fixture(scope="module")

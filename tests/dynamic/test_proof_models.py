@@ -56,9 +56,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "what an attribute holds": lambda model: model.notes.append(1),
     "a new attribute": lambda model: setattr(model, "seen", 1),
     "a parameter that is written to": _written_to,
-    "a parameter that is another": lambda model: setattr(
-        model[0], "weight", nn.Parameter(model[0].weight.data)
-    ),
+    "a parameter that is another": lambda model: setattr(model[0], "weight", nn.Parameter(model[0].weight.data)),
     "a hook": lambda model: model[0].register_forward_hook(lambda *_: None),
     "a module more": lambda model: model.append(nn.Identity()),
 }

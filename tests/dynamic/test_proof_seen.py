@@ -250,15 +250,10 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "an attribute of a function": ("relu.uses = rows", "relu.uses = -rows"),
     "the environment": ("= str(rows)\n", "= str(-rows)\n"),
     "a file that is written": ('write_text(f"{rows} rows")', 'write_text(f"{rows} lines")'),
-    "a file that is not written": (
-        '        (FOLDER / "tcready-of-a-test.txt").write_text(f"{rows} rows")\n',
-        "",
-    ),
+    "a file that is not written": ('        (FOLDER / "tcready-of-a-test.txt").write_text(f"{rows} rows")\n', ""),
     "the default dtype": _beside("torch.set_default_dtype(torch.float64)"),
     "gradients left on": _beside("torch.set_grad_enabled(True)"),
-    "gradients left off": _beside(
-        "x = x + 0; torch.set_grad_enabled(False) if not x.requires_grad else None"
-    ),
+    "gradients left off": _beside("x = x + 0; torch.set_grad_enabled(False) if not x.requires_grad else None"),
     "deterministic algorithms": (
         "torch.use_deterministic_algorithms(False)",
         "torch.use_deterministic_algorithms(True, warn_only=True)",

@@ -58,8 +58,7 @@ def stage(seen: Observation, name: str) -> Stage:
     "picked",
     [
         pytest.param(
-            "random.sample(range(6), 3)",
-            marks=torch_between((2, 11), (2, 13), "from torch 2.14 on Dynamo folds it"),
+            "random.sample(range(6), 3)", marks=torch_between((2, 11), (2, 13), "from torch 2.14 on Dynamo folds it")
         ),
         "numpy.random.permutation(6)[:3].tolist()",
     ],

@@ -108,16 +108,11 @@ class TestSharded:
     def test_text_and_page(self, seen: Observation) -> None:
         report = report_of(seen)
         page = checked(report)
-        for text in (
-            api.render(report, "text", width=200),
-            api.render(report, "text", width=200, verbose=True),
-        ):
+        for text in (api.render(report, "text", width=200), api.render(report, "text", width=200, verbose=True)):
             assert "FSDP2: sharded by themselves are blocks.0, blocks.1" in text
             assert "block by block: 1 graph, 86 % of the operations in them, no break, no recompile" in text
             assert "deliberate, no break of your code" in text
-            assert (
-                f"graph 1 (models.py:{line('x = x * 2')} UnevenBlock.forward): rank 0: _operator.mul" in text
-            )
+            assert f"graph 1 (models.py:{line('x = x * 2')} UnevenBlock.forward): rank 0: _operator.mul" in text
         assert "The ranks compile different graphs:" in page
         assert "Block by block" in page
 
@@ -259,10 +254,7 @@ def operation(text: str, number: int | None = None, collective: bool = False) ->
 
 
 def left(
-    rank: int,
-    *graphs: tuple[RankOperation, ...],
-    seen: Observation | None = None,
-    doing: StageName | None = None,
+    rank: int, *graphs: tuple[RankOperation, ...], seen: Observation | None = None, doing: StageName | None = None
 ) -> Left:
     state = State(doing, "", seen or observation())
     return Left(rank, state, tuple(RankGraph(None, graph) for graph in graphs), None)
@@ -321,10 +313,7 @@ def test_a_shape_that_follows_from_the_rank() -> None:
     seen = put(left(0, (one, RELU)), left(1, (other, RELU)))
     assert seen.parallel is not None
     (found,) = seen.parallel.differences
-    assert (
-        found.words()
-        == "rank 0: getitem float32[1, 4] (model.py:5); rank 1: getitem float32[2, 4] (model.py:5)"
-    )
+    assert found.words() == "rank 0: getitem float32[1, 4] (model.py:5); rank 1: getitem float32[2, 4] (model.py:5)"
 
 
 def test_a_graph_that_one_rank_alone_compiles() -> None:
@@ -338,9 +327,7 @@ def test_a_graph_that_one_rank_alone_compiles() -> None:
     capture = next(stage for stage in seen.stages if stage.stage == "capture")
     assert (capture.state, capture.reason) == ("fail", "mismatch")
     ended = observation(capture="not_run")
-    seen = put(
-        left(0, (LINEAR,), (sent,)), left(1, (LINEAR,), seen=ended, doing="capture"), ended="no answer"
-    )
+    seen = put(left(0, (LINEAR,), (sent,)), left(1, (LINEAR,), seen=ended, doing="capture"), ended="no answer")
     assert seen.parallel is not None
     assert seen.parallel.differences == ()
 
@@ -349,15 +336,9 @@ def test_a_rank_that_fails_or_is_ended_after_the_first_one_passed() -> None:
     seen = put(left(0), left(1, seen=observation(parity="fail")))
     parity = next(stage for stage in seen.stages if stage.stage == "parity")
     assert (parity.state, parity.detail) == ("fail", "on rank 1: parity went wrong")
-    seen = put(
-        left(0), left(1, seen=observation(backend="not_run"), doing="backend"), ended="no answer in 9 s"
-    )
+    seen = put(left(0), left(1, seen=observation(backend="not_run"), doing="backend"), ended="no answer in 9 s")
     backend = next(stage for stage in seen.stages if stage.stage == "backend")
-    assert (backend.state, backend.detail, backend.reason) == (
-        "fail",
-        "on rank 1: no answer in 9 s",
-        "timeout",
-    )
+    assert (backend.state, backend.detail, backend.reason) == ("fail", "on rank 1: no answer in 9 s", "timeout")
     assert report_of(seen).targets[0].verdict == "unknown"
 
 
@@ -403,10 +384,7 @@ def test_a_rank_that_left_nothing(tmp_path: Path) -> None:
 
 def test_where_ranks_stood() -> None:
     assert describe_places([(0, "model.py:3"), (1, "model.py:3")]) == "at model.py:3"
-    assert (
-        describe_places([(0, "model.py:3"), (1, "model.py:7")])
-        == "rank 0 at model.py:3, rank 1 at model.py:7"
-    )
+    assert describe_places([(0, "model.py:3"), (1, "model.py:7")]) == "rank 0 at model.py:3, rank 1 at model.py:7"
     assert describe_places([(0, None), (1, "model.py:7")]) == "rank 1 at model.py:7"
     assert describe_places([(0, None), (1, None)]) == ""
 
@@ -428,10 +406,7 @@ def test_who_died_first() -> None:
     ("options", "message"),
     [
         ({"parallel": "fsdp"}, "--parallel fsdp: add the number of processes, as in --nproc-per-node 2"),
-        (
-            {"nproc_per_node": 2, "tp_plan": "models.py::styles"},
-            "--tp-plan models.py::styles: requires --parallel tp",
-        ),
+        ({"nproc_per_node": 2, "tp_plan": "models.py::styles"}, "--tp-plan models.py::styles: requires --parallel tp"),
         (
             {"nproc_per_node": 2, "parallel": "tp", "tp_plan": "nowhere.py::plan"},
             "--tp-plan nowhere.py::plan: there is no file nowhere.py",

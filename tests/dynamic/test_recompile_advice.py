@@ -130,9 +130,7 @@ def job(folder: Path, given: dict[str, str | None], trace: str | None = None) ->
 
 @pytest.mark.torch
 @pytest.mark.release
-def test_the_lines_that_are_given_end_recompilations_and_where_none_is_given_none_does(
-    tmp_path: Path,
-) -> None:
+def test_the_lines_that_are_given_end_recompilations_and_where_none_is_given_none_does(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODELS)
     (tmp_path / "job.py").write_text(JOB)
     before = job(tmp_path, {}, "trace")
@@ -147,11 +145,7 @@ def test_the_lines_that_are_given_end_recompilations_and_where_none_is_given_non
     assert set(given) == set(before)
     assert {name for name, line in given.items() if line is None} == set(NO_LINE)
     after = job(tmp_path, given)
-    assert {name: after[name] for name in given if name not in NO_LINE} == {
-        "Counter": 2,
-        "Scales": 2,
-        "Sized": 1,
-    }
+    assert {name: after[name] for name in given if name not in NO_LINE} == {"Counter": 2, "Scales": 2, "Sized": 1}
     tried = job(tmp_path, ATTEMPTS)
     assert {name: tried[name] for name in NO_LINE} == {
         "Repeats": 6,

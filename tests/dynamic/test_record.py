@@ -235,10 +235,7 @@ def test_loop_that_prints_is_told_where_explain_says_nothing(watch: Watch) -> No
     assert seen.coverage.ops_total > 3
     assert seen.graphs == ()
     assert stage(seen, "fullgraph") == Stage(
-        "fullgraph",
-        "not_run",
-        "the default run has breaks (--fullgraph tries all the same)",
-        reason="not_asked",
+        "fullgraph", "not_run", "the default run has breaks (--fullgraph tries all the same)", reason="not_asked"
     )
     assert stage(seen, "parity").state == "pass"
 
@@ -356,9 +353,7 @@ def test_compiled_code_that_raises_where_eager_does_not_fails_capture(watch: Wat
     assert capture.state == "fail"
     assert f"model.py:{line_of('raises')}" in capture.detail
     assert "\n" not in capture.detail
-    assert stage(seen, "parity") == Stage(
-        "parity", "not_run", "an earlier stage failed", reason="earlier_stage"
-    )
+    assert stage(seen, "parity") == Stage("parity", "not_run", "an earlier stage failed", reason="earlier_stage")
 
 
 def test_mode_decides_which_lines_run_and_are_traced(watch: Watch) -> None:

@@ -225,9 +225,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
 
     @functools.cache
     def run(name: str, inputs: str = "example", shapes: bool = True, **options: object) -> Observation:
-        return observe_target(
-            f"model.py::{name}", inputs=f"model.py::{inputs}", root=root, shapes=shapes, **options
-        )
+        return observe_target(f"model.py::{name}", inputs=f"model.py::{inputs}", root=root, shapes=shapes, **options)
 
     return run
 
@@ -288,9 +286,7 @@ def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Wa
         assert [call.parity for call in each.calls] == [True] * 6
         assert (each.share, each.break_sites, each.sound) == (1.0, 0, True)
         assert (each.compile_seconds or 0) > 0
-        assert [call.ops_captured for call in each.calls] == [2, None, 2, 2, 2, 2], (
-            "the second call is counted"
-        )
+        assert [call.ops_captured for call in each.calls] == [2, None, 2, 2, 2, 2], "the second call is counted"
     assert study(seen).cut == ()
     assert from_json(Observation, as_json(seen)) == seen
 
@@ -319,9 +315,7 @@ def test_the_code_for_a_variable_names_each_argument_that_has_the_size() -> None
     named = spec_code("dimension 1 of x", [InputDimension("x", 1)], {"x": 2})
     assert named is not None
     assert 'size = ShapeVar("size")' in named
-    assert spec_code("batch", [InputDimension("items[0]", 0)], {"items[0]": 2}) is None, (
-        "a part of an argument"
-    )
+    assert spec_code("batch", [InputDimension("items[0]", 0)], {"items[0]": 2}) is None, "a part of an argument"
 
 
 @pytest.mark.pinned
@@ -335,10 +329,7 @@ def test_the_study_changes_nothing_else_and_is_not_there_unasked(watch: Watch) -
         (s.stage, s.state, s.detail) for s in plain.stages if s.stage != "shapes"
     ]
     assert (stage(plain).state, stage(plain).reason) == ("not_run", "not_asked")
-    assert (stage(asked).state, stage(asked).detail) == (
-        "pass",
-        "batch: mark_dynamic; dimension 1 of x: fixed",
-    )
+    assert (stage(asked).state, stage(asked).detail) == ("pass", "batch: mark_dynamic; dimension 1 of x: fixed")
     assert [graph.ops for graph in asked.graphs] == [graph.ops for graph in plain.graphs]
     old = as_json(plain)
     del old["shapes"]
@@ -413,9 +404,7 @@ def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Wat
         "0/0: tensor 'ids' size mismatch at index 1. expected 7, actual 8",
         "0/0: tensor 'mask' size mismatch at index 1. expected 7, actual 8",
     ), "every guard that failed, not the first alone"
-    assert advice(seen, "sequence").code == (
-        "torch._dynamo.mark_dynamic(ids, 1)\ntorch._dynamo.mark_dynamic(mask, 1)"
-    )
+    assert advice(seen, "sequence").code == ("torch._dynamo.mark_dynamic(ids, 1)\ntorch._dynamo.mark_dynamic(mask, 1)")
 
 
 @pytest.mark.release
@@ -442,9 +431,7 @@ def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
 @pytest.mark.parametrize(
     ("name", "mark"), [("Appends", "appends"), pytest.param("Counts", "lists", marks=pytest.mark.release)]
 )
-def test_a_recompile_on_an_identical_call_is_an_error_and_hides_the_sizes(
-    watch: Watch, name: str, mark: str
-) -> None:
+def test_a_recompile_on_an_identical_call_is_an_error_and_hides_the_sizes(watch: Watch, name: str, mark: str) -> None:
     seen = watch(name)
     again = trial(seen, "batch", "default").calls[1]
     assert again.identical
@@ -596,9 +583,7 @@ def test_padding_that_the_model_refuses_is_no_advice(watch: Watch) -> None:
     assert (padded.error or "").startswith("in the eager model ValueError: no multiple of 8")
     found = advice(seen, "batch")
     assert (found.cure, found.code) == ("pad", None)
-    assert (
-        "have at most 8 sizes (not run); padding to a multiple of 8 raised in the eager model" in found.text
-    )
+    assert "have at most 8 sizes (not run); padding to a multiple of 8 raised in the eager model" in found.text
     assert stage(seen).state == "pass", "what another setting raises is no failure"
 
 
@@ -706,9 +691,6 @@ def test_which_dimensions_are_candidates() -> None:
     ids = torch.zeros(2, 7, dtype=torch.long)
     assert found(torch.ones(2, 3, 8, 6)) == [("batch", 2), ("height", 8), ("width", 6)]
     assert found(ids, torch.ones(2, 1, 7, 7, dtype=torch.bool)) == [("batch", 2), ("sequence", 7)]
-    assert found(torch.ones(2, 7, 5), pad=torch.zeros(2, 7, dtype=torch.bool)) == [
-        ("batch", 2),
-        ("sequence", 7),
-    ]
+    assert found(torch.ones(2, 7, 5), pad=torch.zeros(2, 7, dtype=torch.bool)) == [("batch", 2), ("sequence", 7)]
     assert found(torch.tensor(1.0)) == []
     assert found() == []

@@ -224,9 +224,7 @@ def test_what_cannot_be_made_up_is_told_after_a_bounded_number_of_tries() -> Non
             calls.append(graph)
             return graph.nodes.data
 
-    with pytest.raises(
-        RunError, match=r"^inputs could not be made up in \d+ tries, .*no attribute 'nodes'$"
-    ) as error:
+    with pytest.raises(RunError, match=r"^inputs could not be made up in \d+ tries, .*no attribute 'nodes'$") as error:
         synthesise(Refuses(), WORK, str)
     assert 1 < len(calls) <= TRIES
     assert "\n" not in str(error.value)

@@ -124,9 +124,7 @@ def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
     assert [graph.path for graph in seen.graphs] == ["json.py"]
 
 
-def test_package_relative_and_sibling_imports_and_site_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_package_relative_and_sibling_imports_and_site_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "src/pkg/sub").mkdir(parents=True)
     (tmp_path / "src/pkg/__init__.py").write_text("")
     (tmp_path / "src/pkg/sub/__init__.py").write_text("")
@@ -214,9 +212,7 @@ GIVES = "def get_inputs(): return []\n"
         (f"raise SystemExit\n{NET}{GIVES}", None, "get_inputs() with Net"),
     ],
 )
-def test_convention_is_read_not_executed(
-    tmp_path: Path, source: str, name: str | None, label: str | None
-) -> None:
+def test_convention_is_read_not_executed(tmp_path: Path, source: str, name: str | None, label: str | None) -> None:
     path = tmp_path / "model.py"
     path.write_text(source)
     found = find_convention(path, name)

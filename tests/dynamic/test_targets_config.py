@@ -84,9 +84,7 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
 
 @pytest.mark.release
 def test_flags_win_over_the_project(tmp_path: Path) -> None:
-    project(
-        tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndtype = "float64"\ntimeout = 0.01\n'
-    )
+    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndtype = "float64"\ntimeout = 0.01\n')
     report, _ = run(tmp_path, "src/model.py::Net", mode="infer", dtype="bfloat16", timeout=300)
     net = report.targets[0]
     assert net.mode == "infer"
@@ -121,11 +119,7 @@ def test_the_project_s_limits_hold(tmp_path: Path) -> None:
 
 def test_nothing_is_run_for_a_folder_nor_when_forbidden_nor_for_another_class(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::one"\n')
-    for targets, options in (
-        (["src"], {}),
-        (["src/model.py"], {"run": False}),
-        (["src/model.py::Other"], {}),
-    ):
+    for targets, options in ((["src"], {}), (["src/model.py"], {"run": False}), (["src/model.py::Other"], {})):
         report, told = run(tmp_path, *targets, **options)
         assert ran(report) == []
         assert told == []
@@ -142,14 +136,8 @@ def test_a_folder_that_is_run_has_the_project_s_targets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            TABLE + "wieghts = {a = 1}\n",
-            "[tool.tcready.targets.net] has no key wieghts: did you mean weights?",
-        ),
-        (
-            TABLE + "colour = 1\n",
-            "[tool.tcready.targets.net] has no key colour: it takes target, inputs, mode",
-        ),
+        (TABLE + "wieghts = {a = 1}\n", "[tool.tcready.targets.net] has no key wieghts: did you mean weights?"),
+        (TABLE + "colour = 1\n", "[tool.tcready.targets.net] has no key colour: it takes target, inputs, mode"),
         (TABLE + 'mode = "both"\n', 'mode = "both": it takes one of infer, train'),
         (TABLE + "timeout = -1\n", "timeout = -1: it takes a number of seconds above 0"),
         (TABLE + "timeout = true\n", "timeout = true: it takes a number of seconds"),

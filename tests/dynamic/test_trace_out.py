@@ -78,9 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     (root / "train.py").write_text(SCRIPT)
     seen = api.observe("model.py::Model", root=root, trace_out="of_the_run")
     environment = {**os.environ, "TORCH_TRACE": str(root / "of_the_script"), "PYTHONHASHSEED": "0"}
-    subprocess.run(
-        [sys.executable, "train.py"], cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, "train.py"], cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
     return Made(root, seen)
 
 
@@ -136,19 +134,13 @@ def test_the_folder_of_a_trace_is_its_own(made: Made, monkeypatch: pytest.Monkey
 
 
 def test_tlparse_opens_the_trace_of_a_run(made: Made, tmp_path: Path) -> None:
-    program = shutil.which(
-        "tlparse", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    )
+    program = shutil.which("tlparse", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
         pytest.skip("tlparse is not installed: it comes with the extra `test`")
     (file,) = (made.root / "of_the_run").iterdir()
     out = tmp_path / "pages"
     done = subprocess.run(
-        [program, str(file), "-o", str(out), "--no-browser"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        [program, str(file), "-o", str(out), "--no-browser"], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
     page = (out / "index.html").read_text("utf-8")

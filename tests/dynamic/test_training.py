@@ -556,10 +556,7 @@ def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path
     assert train.verdict != "ready"
     assert train.observation.training is not None
     (finding,) = [item for item in report.findings if item.line == line_of("drops")]
-    assert [(entry.mode, entry.status) for entry in finding.targets] == [
-        ("infer", "predicted"),
-        ("train", "confirmed"),
-    ]
+    assert [(entry.mode, entry.status) for entry in finding.targets] == [("infer", "predicted"), ("train", "confirmed")]
     assert any(line.text.endswith("in training mode only") for line in finding.evidence)
     assert exit_code(report) == 1
     text = " ".join(render(report, "text", verbose=True).split())
@@ -596,9 +593,7 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     assert (each.modes, [entry.mode for entry in each.targets]) == ((), ["infer", "train"])
     assert not any("mode only" in line.text for line in each.evidence)
     failed = found(observed("infer", capture="fail"), observed("train", SITE))
-    assert not any("mode only" in line.text for line in failed.evidence), (
-        "the other run did not come to the line"
-    )
+    assert not any("mode only" in line.text for line in failed.evidence), "the other run did not come to the line"
 
 
 @pytest.mark.release
@@ -613,9 +608,7 @@ def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
         parts=(TrainingPart("loss", "pass", evil), *target.observation.training.parts[1:]),
     )
     seen = dataclasses.replace(target.observation, training=told)
-    page = render(
-        dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), "html"
-    )
+    page = render(dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), "html")
     assert evil not in page
     assert page.count("&lt;script&gt;alert(1)") >= 2
 
@@ -653,14 +646,10 @@ def test_the_stand_in_is_the_same_every_time_and_reaches_every_tensor() -> None:
 
 def test_gradients_that_one_side_lacks_are_named() -> None:
     loss = loss_of(_leaf())
-    one = Trained(
-        None, loss, {"parameter a": torch.ones(2), "parameter b": None}, {"seen": torch.zeros(1)}, False
-    )
+    one = Trained(None, loss, {"parameter a": torch.ones(2), "parameter b": None}, {"seen": torch.zeros(1)}, False)
     expected = outcome_of_step(one)
     assert not differs(expected, outcome_of_step(one))
-    other = outcome_of_step(
-        dataclasses.replace(one, gradients={"parameter a": None, "parameter b": torch.ones(1)})
-    )
+    other = outcome_of_step(dataclasses.replace(one, gradients={"parameter a": None, "parameter b": torch.ones(1)}))
     assert structure_differences(expected, other) == (
         "gradient of parameter a: Tensor in eager code, None in compiled code",
         "gradient of parameter b: None in eager code, Tensor in compiled code",

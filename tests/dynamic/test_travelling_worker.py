@@ -58,9 +58,7 @@ def far(worker: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, s
     (root / "src").mkdir()
     (root / "src/model.py").write_text(MODEL)
     target = ("--target", "src/model.py::Net", "--inputs", "src/model.py::example")
-    done = travel(
-        worker, root, *target, "--device", "auto", "--mode", "infer", "--fullgraph", "-o", "seen.json"
-    )
+    done = travel(worker, root, *target, "--device", "auto", "--mode", "infer", "--fullgraph", "-o", "seen.json")
     assert done.returncode == 0, done.stderr
     return root, done.stdout
 
@@ -115,9 +113,7 @@ def test_whatever_the_model_does_there_is_an_observation(worker: Path, tmp_path:
     seen = from_json(Observation, json.loads((tmp_path / "observation.json").read_text()))
     assert any(stage.state == "fail" for stage in seen.stages)
     assert seen.environment is not None, "what was established before is kept"
-    done = travel(
-        worker, tmp_path, "--target", "model.py::Net", "--inputs", "model.py::none", "-o", "no/where"
-    )
+    done = travel(worker, tmp_path, "--target", "model.py::Net", "--inputs", "model.py::none", "-o", "no/where")
     assert done.returncode == 2
     assert done.stderr == "-o no/where: it cannot be written there\n", "and nothing ran"
 
@@ -211,8 +207,7 @@ def test_what_it_measured_is_worked_out_here(worker: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arm", "words"),
-    [("patched", "apply the patch"), ("nope", "there is default"), ("x=(", "was never closed")],
+    ("arm", "words"), [("patched", "apply the patch"), ("nope", "there is default"), ("x=(", "was never closed")]
 )
 def test_a_wrong_arm_is_told_before_anything_runs(worker: Path, tmp_path: Path, arm: str, words: str) -> None:
     done = travel(worker, tmp_path, "--target", "nowhere.py", "--bench", "--arm", arm)

@@ -86,9 +86,7 @@ def test_no_stage_imports_another_and_only_the_pipeline_knows_them() -> None:
         if any(name.split(".")[0] == "stages" for name in imported(path))
     }
     assert knowing == {"core/pipeline.py", "core/main.py"}
-    assert {name for name in imported(WORKER / "core" / "main.py") if name.startswith("stages")} == {
-        "stages.parse"
-    }
+    assert {name for name in imported(WORKER / "core" / "main.py") if name.startswith("stages")} == {"stages.parse"}
 
 
 def test_no_stage_or_helper_imports_the_pipeline() -> None:

@@ -165,12 +165,7 @@ def outcome(model: Any, x: Any) -> list[Any]:
     total.backward()
     assert leaf.grad is not None
     given = given.detach()
-    return [
-        made,
-        leaf.grad,
-        given,
-        *(torch.zeros(1) if p.grad is None else p.grad for p in model.parameters()),
-    ]
+    return [made, leaf.grad, given, *(torch.zeros(1) if p.grad is None else p.grad for p in model.parameters())]
 
 
 def inputs() -> list[Any]:
@@ -305,6 +300,4 @@ def test_what_a_caller_catches_and_what_a_subclass_may_give_is_declined(tmp_path
 def test_a_number_that_is_read_is_compared_as_python_does(test: str, made: str, tmp_path: Path) -> None:
     """Python compares numbers of 64 bits: torch rounds a number to the type of the tensor."""
     found = proposed(tmp_path, text_of(f"if {test}:\n    x = x * 2\nreturn x"))
-    assert any(
-        f"torch.where({made}," in e.new_text for p in found if isinstance(p, Proposal) for e in p.edits
-    )
+    assert any(f"torch.where({made}," in e.new_text for p in found if isinstance(p, Proposal) for e in p.edits)

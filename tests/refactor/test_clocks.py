@@ -50,24 +50,12 @@ DECLINED = {
         "y = x * 2\nself.times.append(time.time())\nreturn y",
         "compiled calls would be missing",
     ),
-    "an item": (
-        "self.t = {}",
-        "y = x * 2\nself.t['a'] = time.time()\nreturn y",
-        "compiled calls would be missing",
-    ),
+    "an item": ("self.t = {}", "y = x * 2\nself.t['a'] = time.time()\nreturn y", "compiled calls would be missing"),
     "kept, and begun nowhere": ("", "self.last = time.time()\nreturn x * 2", "`__init__` gives it none"),
-    "kept, and read": (
-        "self.last = 0.0",
-        "self.last = time.time()\nreturn x * self.last",
-        "read where it is compiled",
-    ),
+    "kept, and read": ("self.last = 0.0", "self.last = time.time()\nreturn x * self.last", "read where it is compiled"),
     "a parameter": ("", "y = x * 2\nx = time.time()\nprint(x)\nreturn y", "given back"),
     "a global": ("", "global t\nt = time.time()\nreturn x * 2", "not followed"),
-    "with an effect": (
-        "",
-        "print(time.time(), self.tick())\nreturn x * 2",
-        "may do more than return a value",
-    ),
+    "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "may do more than return a value"),
     "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
     "on a line with others": ("", "t = time.time(); y = x * 2\nreturn y", "shares its line"),
     "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
@@ -81,11 +69,7 @@ DECLINED = {
         "t = self.b\nt += time.time()\nprint(t.shape)\nreturn x * 2",
         "others have too",
     ),
-    "added to a list": (
-        "self.times = []",
-        "y = x * 2\nself.times += [time.time()]\nreturn y",
-        "others have too",
-    ),
+    "added to a list": ("self.times = []", "y = x * 2\nself.times += [time.time()]\nreturn y", "others have too"),
     "told in a function inside": (
         "",
         "t = time.time()\ndef tell():\n    print(t)\ny = x * 2\ntell()\nreturn y",
@@ -96,11 +80,7 @@ DECLINED = {
         "t = time.time()\nprint(t)\nreturn x * len(locals())",
         "may ask for its names by `locals`",
     ),
-    "its names are listed": (
-        "",
-        "t = time.time()\nprint(t)\nreturn x * len(dir())",
-        "by `dir`",
-    ),
+    "its names are listed": ("", "t = time.time()\nprint(t)\nreturn x * len(dir())", "by `dir`"),
     "no clock": ("", "time.sleep(0)\nreturn x * 2", "cannot query the system"),
 }
 
@@ -117,9 +97,7 @@ def test_a_time_that_is_told_is_left_out_of_what_is_compiled(
     init: str, body: str, unsafe: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = HEAD + forward(body, init=init)
-    found = [
-        each for each in proposed(tmp_path, before) if isinstance(each, Proposal) and each.rule == "TCR305"
-    ]
+    found = [each for each in proposed(tmp_path, before) if isinstance(each, Proposal) and each.rule == "TCR305"]
     assert {each.unsafe for each in found} == {unsafe}
     after = before
     for _ in range(3):  # what another clock tells is another change
@@ -163,9 +141,7 @@ def test_what_the_rest_of_the_file_does_with_a_time_is_asked(text: str, reason: 
 def test_an_operator_of_the_file_may_have_an_effect(tmp_path: Path) -> None:
     text = HEAD + forward("t = time.time() + self.log\nprint(t)\nreturn x * 2", init="self.log = Tally()")
     text += "\n\nclass Tally:\n    def __radd__(self, what):\n        self.n = 1\n        return 0\n"
-    found = [
-        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
-    ]
+    found = [each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"]
     assert found
     assert all("`__radd__` of this file" in (each.unsafe or "") for each in found)
 
@@ -173,9 +149,7 @@ def test_an_operator_of_the_file_may_have_an_effect(tmp_path: Path) -> None:
 def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:
     text = HEAD + forward("y = x * 2\nself.log.info(time.time())\nreturn y", init="self.log = Tally()")
     text += "\n\nclass Tally:\n    def info(self, what):\n        self.n = 1\n"
-    found = [
-        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
-    ]
+    found = [each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"]
     assert found
     assert all("may do more than log" in (each.unsafe or "") for each in found)
 
@@ -195,9 +169,7 @@ LOOP = "last = now()\nfor i in range(3):\n    x = x + i\n    this = now()\n    p
 def test_times_that_are_told_together_are_left_out_together(tmp_path: Path) -> None:
     """One change takes both clocks: after it, nothing is left to guard, and no guard stands within another."""
     text = HEAD + forward(LOOP)
-    found = [
-        each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"
-    ]
+    found = [each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"]
     assert {each.unsafe for each in found} == {None}
     assert len({each.edits for each in found}) == 1
     after = change(tmp_path, text)
@@ -214,6 +186,5 @@ def test_what_is_guarded_is_not_guarded_again(tmp_path: Path) -> None:
     )
     text = HEAD + forward(body)
     assert change(tmp_path, text) == text.replace(
-        "        this = now()\n",
-        "        if not torch.compiler.is_compiling():\n            this = now()\n",
+        "        this = now()\n", "        if not torch.compiler.is_compiling():\n            this = now()\n"
     )

@@ -119,22 +119,14 @@ DECLINED = {
         "with self.quiet:\n    y = x * 2\nreturn y",
         "what the context manager was made with is not known",
     ),
-    "a builtin that is not traced": (
-        "",
-        "return x * len(globals())",
-        "nothing that Dynamo traces does the same",
-    ),
+    "a builtin that is not traced": ("", "return x * len(globals())", "nothing that Dynamo traces does the same"),
     "a power with a modulus": ("", "return pow(x, 2, 3)", "`pow` with a modulus has no operator"),
     "a truth that is mixed": (
         "",
         "a = x.sum() > 0 or x.dim() > 1\nreturn x * 2 if a is None else x",
         "neither can be evaluated separately",
     ),
-    "any of a generator": (
-        "",
-        "return x * any(t > 0 for t in x)",
-        "tested only until one decides",
-    ),
+    "any of a generator": ("", "return x * any(t > 0 for t in x)", "tested only until one decides"),
     "any of those that are picked": (
         "",
         "return x, any([t > 0 for t in x if t.sum() > 0])",
@@ -161,11 +153,7 @@ DECLINED = {
         "if x.sum() > 0:\n    if x.dim() > 1:\n        return x\n    y = x * 2\nelse:\n    y = x\nreturn y",
         "a side exits in the middle",
     ),
-    "a chain with an effect": (
-        "",
-        "return x, 0 < x.add_(1).sum() < 3",
-        "an operand is a call that may have an effect",
-    ),
+    "a chain with an effect": ("", "return x, 0 < x.add_(1).sum() < 3", "an operand is a call that may have an effect"),
     "an assertion by keyword": (
         "",
         "torch._assert(x.sum() > 0, message='a')\nreturn x",
@@ -191,11 +179,7 @@ DECLINED = {
         "one_round = x\nwhile x.sum() > 0:\n    x = x - 1\nreturn x + one_round",
         "the names that it would need are taken",
     ),
-    "another `bool`": (
-        "",
-        "bool = 1\nrows = [x]\nassert rows\nreturn x * bool",
-        "`bool` means something else here",
-    ),
+    "another `bool`": ("", "bool = 1\nrows = [x]\nassert rows\nreturn x * bool", "`bool` means something else here"),
     "a choice that is mixed": (
         "",
         "a = True if x.dim() > 1 and x.sum() > 0 else False\nreturn x, a",
@@ -231,11 +215,7 @@ DECLINED = {
         "if x.sum() > 0:\n    y = x * 2\nreturn x",
         "no value that a side computes is read after it",
     ),
-    "more of numpy than a product": (
-        "",
-        "return x * float(np.sqrt(np.prod(x.shape)))",
-        "numpy computes more in it",
-    ),
+    "more of numpy than a product": ("", "return x * float(np.sqrt(np.prod(x.shape)))", "numpy computes more in it"),
     "a function of SciPy by keyword": (
         "",
         "a, b = scipy.optimize.linear_sum_assignment(cost_matrix=x)\nreturn a",
@@ -315,9 +295,7 @@ def test_a_parameter_that_another_call_hands_a_constant_for(given: str, tmp_path
 
 def test_a_model_without_init_has_no_place_for_a_buffer(tmp_path: Path) -> None:
     text = forward("self.n += 1\nreturn x").replace("nn.Module):\n", "nn.Module):\n    n = 0\n\n")
-    assert any(
-        isinstance(each, Declined) and "no `__init__`" in each.reason for each in proposed(tmp_path, text)
-    )
+    assert any(isinstance(each, Declined) and "no `__init__`" in each.reason for each in proposed(tmp_path, text))
 
 
 def test_an_assert_that_a_caller_catches(tmp_path: Path) -> None:
@@ -325,9 +303,7 @@ def test_an_assert_that_a_caller_catches(tmp_path: Path) -> None:
     method = "\n    def check(self, x):\n        assert x.sum() > 0 and x.max() < 1, f'{x}'\n"
     found = proposed(tmp_path, forward(body) + method)
     assert [each for each in found if isinstance(each, Proposal)] == []
-    assert any(
-        isinstance(each, Declined) and "a `try` in this file catches it" in each.reason for each in found
-    )
+    assert any(isinstance(each, Declined) and "a `try` in this file catches it" in each.reason for each in found)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,7 @@ from tcready.fixes.rewriting.equivalence import canonical_text, with_constants_o
 
 EQUIVALENT = {
     "negation twice": ("if a and b: return 1", "if not (not a or not b): return 1"),
-    "a negated operator": (
-        "if a is None or b in c: return 1",
-        "if not (a is not None and b not in c): return 1",
-    ),
+    "a negated operator": ("if a is None or b in c: return 1", "if not (a is not None and b not in c): return 1"),
     "branches exchanged": ("if a: return b\n else: return c", "if not a: return c\n else: return b"),
     "a conditional expression": ("return b if a is None else c", "return c if a is not None else b"),
     "an elif": (
@@ -36,10 +33,7 @@ DIFFERENT = {
     "a function inside": ("x = a\n return lambda: x", "y = a\n return lambda: y"),
     "names that are read": ("x = a\n return locals()", "y = a\n return locals()"),
     "an import": ("import math as m\n m = a\n return m", "import math as m\n k = a\n return k"),
-    "a handler": (
-        "try: x = a()\n except b as e: x = e\n return x",
-        "try: x = a()\n except b as e: e = e\n return e",
-    ),
+    "a handler": ("try: x = a()\n except b as e: x = e\n return x", "try: x = a()\n except b as e: e = e\n return e"),
     "a global that is declared": ("global x\n x = a", "global y\n y = a"),
     "a branch that is gone": ("if a: return b\n else: return c", "if a: return b\n return c if a else b"),
 }

@@ -27,15 +27,12 @@ OF_A_LIBRARY = 'LIBRARY = t.library.Library("SPACE", "FRAGMENT")\nLIBRARY.define
 DEFINED = 't.library.define("SPACE::op", "(Tensor x) -> Tensor")\n'
 TOLD = {
     "a lambda": OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2 + 1, "CPU")  # twice\n',
-    "a function": "def twice(x):\n    return x * 2\n\n\n"
-    + OF_A_LIBRARY
-    + 'LIBRARY.impl("op", twice, "CPU")\n',
+    "a function": "def twice(x):\n    return x * 2\n\n\n" + OF_A_LIBRARY + 'LIBRARY.impl("op", twice, "CPU")\n',
     "a decorated function": (
         OF_A_LIBRARY + '@t.library.impl(LIBRARY, "op", "CPU")\ndef twice(x):\n'
         '    """Twice."""\n    # rows first\n    rows = t.cat([x, x])\n    return rows.sum(0, keepdim=True).exp()  # two\n'
     ),
-    "another size": DEFINED
-    + '@t.library.impl("SPACE::op", "CPU")\ndef rows(x):\n    return x.sum(-1, keepdim=True)\n',
+    "another size": DEFINED + '@t.library.impl("SPACE::op", "CPU")\ndef rows(x):\n    return x.sum(-1, keepdim=True)\n',
     "below a test": (
         DEFINED
         + 'if t.__version__:\n    @t.library.impl("SPACE::op", "CPU")\n    def twice(x):\n        return t.relu(x)\n'
@@ -62,10 +59,7 @@ DECLINED = {
         'LIBRARY = t.library.Library("other", "FRAGMENT")\nLIBRARY.impl("op", lambda x: x * 2, "CPU")\n',
         "is not written in this file",
     ),
-    "a line of several": (
-        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2, "CPU"); SEEN = 1\n',
-        "shares its line",
-    ),
+    "a line of several": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2, "CPU"); SEEN = 1\n', "shares its line"),
 }
 
 
@@ -118,11 +112,7 @@ OBSERVED = {
         "t.empty_like(x, memory_format=t.contiguous_format)",
         1,
     ),
-    "several": (
-        operator(ALIKE, INTEGERS, several=True),
-        "(t.empty_like(x), t.empty_like(x, dtype=t.int64),)",
-        1,
-    ),
+    "several": (operator(ALIKE, INTEGERS, several=True), "(t.empty_like(x), t.empty_like(x, dtype=t.int64),)", 1),
     "nothing": (operator(), "None", 1),
 }
 
@@ -148,21 +138,10 @@ SIZED = {
     "a product": (
         ObservedResult((2, 4, 3)),
         {"x": (2, 4, 8), "w": (8, 3)},
-        [
-            "x.new_empty((x.shape[0], x.shape[1], w.shape[1]))",
-            "x.new_empty((x.shape[-3], x.shape[-2], w.shape[-1]))",
-        ],
+        ["x.new_empty((x.shape[0], x.shape[1], w.shape[1]))", "x.new_empty((x.shape[-3], x.shape[-2], w.shape[-1]))"],
     ),
-    "a square": (
-        ObservedResult((4, 4)),
-        {"x": (4, 4), "w": (4,)},
-        ["x.new_empty((x.shape[0], x.shape[1]))"],
-    ),
-    "kept": (
-        ObservedResult((4, 1), dtype="int64"),
-        WIDE,
-        ["x.new_empty((x.shape[0], 1), dtype=t.int64)"],
-    ),
+    "a square": (ObservedResult((4, 4)), {"x": (4, 4), "w": (4,)}, ["x.new_empty((x.shape[0], x.shape[1]))"]),
+    "kept": (ObservedResult((4, 1), dtype="int64"), WIDE, ["x.new_empty((x.shape[0], 1), dtype=t.int64)"]),
     "one number": (ObservedResult(()), WIDE, ["x.new_empty(())"]),
 }
 

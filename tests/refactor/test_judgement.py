@@ -69,9 +69,7 @@ def test_a_break_that_is_gone_is_proved_though_another_is_left() -> None:
     found = of(observation((4,), 0.6))
     assert (found.state, found.reason, found.unsafe) == ("proved", None, None)
     assert (found.proof.breaks_before, found.proof.breaks_after) == (2, 1)
-    assert [(side.text, side.true, side.false, side.alone) for side in found.proof.sides] == [
-        ("t", 1, 1, False)
-    ]
+    assert [(side.text, side.true, side.false, side.alone) for side in found.proof.sides] == [("t", 1, 1, False)]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +97,7 @@ def test_what_lay_behind_a_break_was_not_traced_and_is_no_new_break() -> None:
 
 
 def test_a_side_that_no_inputs_took() -> None:
-    assert (
-        of(observation((4,)), taken=(0, 9, 0, 0)).reason == "no inputs were found that make `t` true (line 2)"
-    )
+    assert of(observation((4,)), taken=(0, 9, 0, 0)).reason == "no inputs were found that make `t` true (line 2)"
     assert of(observation((4,)), taken=(9, 0, 0, 0)).state == "one_side"
     alone = of(observation((4,)), taken=(0, 9, 2, 0))
     assert (alone.state, alone.proof.sides[0].alone) == ("proved", True)

@@ -104,10 +104,7 @@ def test_an_if_that_only_prints_has_one_guard(tmp_path: Path) -> None:
     """Both its test and the print within break; the change for one is that for the other."""
     body = "        if torch.isnan(x).any():\n            print('nan', x.shape)\n        return x\n"
     made = fixed(
-        tmp_path,
-        "import torch\nfrom torch import nn\n\n\nclass M(nn.Module):\n    def forward(self, x):\n" + body,
+        tmp_path, "import torch\nfrom torch import nn\n\n\nclass M(nn.Module):\n    def forward(self, x):\n" + body
     )
     assert made.count("is_compiling") == 1
-    assert (
-        "        if not torch.compiler.is_compiling() and torch.isnan(x).any():\n            print(" in made
-    )
+    assert "        if not torch.compiler.is_compiling() and torch.isnan(x).any():\n            print(" in made

@@ -34,11 +34,7 @@ OTHER += "\n    def empty(self):\n        self.d.clear()\n\n    def renew(self):
 OTHER += "        RATE = 2.0\n        TABLE[0] = RATE\n"
 DECLINED = {
     "a counter": (f"{LOCK}\nself.n = 0", "with self.lock:\n    self.n += 1\nreturn x", "is written to there"),
-    "a list": (
-        f"{LOCK}\nself.s = []",
-        "with self.lock:\n    self.s.append(1)\nreturn x",
-        "is written to there",
-    ),
+    "a list": (f"{LOCK}\nself.s = []", "with self.lock:\n    self.s.append(1)\nreturn x", "is written to there"),
     "in place": (LOCK, "with self.lock:\n    x.add_(1)\nreturn x", "is written to there"),
     "in place, by a name": (LOCK, "with self.lock:\n    x += 1\nreturn x", "is written to there"),
     "filled by what counts": (
@@ -71,16 +67,8 @@ DECLINED = {
         "with LOCK:\n    y = x * TABLE[0]\nreturn y",
         "given another value elsewhere",
     ),
-    "of the file, set elsewhere": (
-        "",
-        "with LOCK:\n    y = x * RATE\nreturn y",
-        "given another value elsewhere",
-    ),
-    "into what is given": (
-        LOCK,
-        "with self.lock:\n    torch.add(x, 1, out=x)\nreturn x",
-        "is written to there",
-    ),
+    "of the file, set elsewhere": ("", "with LOCK:\n    y = x * RATE\nreturn y", "given another value elsewhere"),
+    "into what is given": (LOCK, "with self.lock:\n    torch.add(x, 1, out=x)\nreturn x", "is written to there"),
     "a module": (f"{LOCK}\nself.l = nn.ReLU()", "with self.lock:\n    y = self.l(x)\nreturn y", "may write"),
     "its value": (LOCK, "with self.lock as held:\n    y = x * 2\nreturn y", "is used"),
     "made elsewhere": ("self.lock = LOCK", "with self.lock:\n    y = x * 2\nreturn y", "no form"),

@@ -29,9 +29,7 @@ OVER_ALL = {
     "a multiple": "y = x * 2\ny[y > 0] *= 0.5\nreturn y",
     "written where": "y = x * 2\ny[torch.where(y > 0)] = 0.0\nreturn y",
     "written at places": "y = x * 2\nat = (y > 0).nonzero(as_tuple=True)\ny[at] = 0.0\nreturn y",
-    "cross entropy": (
-        "keep = x[:, 0] > 0\nlabels = x.argmax(1)\nreturn F.cross_entropy(x[keep], labels[keep]) + x"
-    ),
+    "cross entropy": ("keep = x[:, 0] > 0\nlabels = x.argmax(1)\nreturn F.cross_entropy(x[keep], labels[keep]) + x"),
     "squared error": "keep = x > 0\nreturn F.mse_loss(x[keep], (x * 3)[keep]) + x",
     "squared error of rows": "keep = x[:, 0] > 0\ny = x * 3\nreturn F.mse_loss(x[keep], y[keep]) + x",
     "absolute error": "y = x * 3\nk = x > 0\nreturn F.l1_loss(x[k], y[k], reduction='sum') + x",
@@ -53,10 +51,7 @@ DECLINED = {
         "y = x * 2\nkeep = y > 0\ny[keep] = F.softmax(y[keep], dim=0)\nreturn y",
         "capture_dynamic_output_shape_ops",
     ),
-    "another mask": (
-        "y = x * 2\na = y > 0\nb = x > 0\ny[a] = x[b]\nreturn y",
-        "capture_dynamic_output_shape_ops",
-    ),
+    "another mask": ("y = x * 2\na = y > 0\nb = x > 0\ny[a] = x[b]\nreturn y", "capture_dynamic_output_shape_ops"),
     "a list": ("return x[[True, False, True, True]].sum() + x", "as numbers"),
     "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),

@@ -121,10 +121,7 @@ HIDDEN = {
     "@property\ndef size(self):\n    return next(self.left)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.log.append(1) or 3": ("note.size", "size"),
     "@property\ndef size(self):\n    done = setattr(self, 'n', 1)\n    return self.n": ("note.size", "size"),
-    "@property\ndef size(self):\n    for self.n in range(5):\n        pass\n    return 1": (
-        "note.size",
-        "size",
-    ),
+    "@property\ndef size(self):\n    for self.n in range(5):\n        pass\n    return 1": ("note.size", "size"),
     "@property\ndef size(self):\n    return COUNTS.update(n=1)": ("note.size", "size"),
     "@property\ndef size(self):\n    return torch.rand(1)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.total.add_(1)": ("note.size", "size"),
@@ -132,10 +129,7 @@ HIDDEN = {
     "@property\ndef size(self):\n    return 3 in self.left": ("note.size", "size"),
     "@property\ndef size(self):\n    return sum(self.left)": ("note.size", "size"),
     "@property\ndef size(self):\n    return [v for v in self.left]": ("note.size", "size"),
-    "@property\ndef size(self):\n    return self.bump()\n\ndef bump(self):\n    self.n += 1": (
-        "note.size",
-        "size",
-    ),
+    "@property\ndef size(self):\n    return self.bump()\n\ndef bump(self):\n    self.n += 1": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.more\n\n@property\ndef more(self):\n    self.n = 1": (
         "note.size",
         "more",
@@ -166,15 +160,9 @@ HIDDEN = {
         None,
     ),
     "@property\ndef device(self):\n    return next(self.parameters()).device": ("note.device", None),
-    "@property\ndef size(self):\n    return self.total.mean().item(), self.total.shape[0]": (
-        "note.size",
-        None,
-    ),
+    "@property\ndef size(self):\n    return self.total.mean().item(), self.total.shape[0]": ("note.size", None),
     "def extra_repr(self):\n    return super().extra_repr() + ', n={}'.format(self.n)": ("note", None),
-    "def __str__(self):\n    return f'{type(self).__name__} {self.n:.2f}'\n\n__repr__ = __str__": (
-        "note",
-        None,
-    ),
+    "def __str__(self):\n    return f'{type(self).__name__} {self.n:.2f}'\n\n__repr__ = __str__": ("note", None),
     "def __getitem__(self, key):\n    SEEN.append(key)\n    return 1": ("note, x.shape[0]", None),
     "def __call__(self):\n    self.n += 1": ("note", None),
 }
@@ -199,9 +187,7 @@ def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, t
         ("class Kept(logging.Handler):\n    def level(self):\n        SEEN.append(1)\n", None),
     ],
 )
-def test_a_message_that_code_of_the_file_takes_is_not_safe(
-    made: str, name: str | None, tmp_path: Path
-) -> None:
+def test_a_message_that_code_of_the_file_takes_is_not_safe(made: str, name: str | None, tmp_path: Path) -> None:
     made = made.replace("{", "{{").replace("}", "}}")
     text = f"import logging\nSEEN = []\nlogger = logging.getLogger(__name__)\n\n\n{made}\n\n"
     found = proposed(tmp_path, text + forward("logger.info('seen')\nreturn x"))
@@ -271,7 +257,9 @@ def test_a_method_of_tensors_may_change_a_module(shown: str, tmp_path: Path) -> 
     """`module.double()` changes the module: left out of what is compiled, its weights stay as they are."""
     init, name = MODULES[shown]
     told, _, note = shown.partition("  #")
-    body = f"y = self.lin(x)\nhead = self.head\nfor part in self.parts:\n    y = y + 1\nprint({told})  #{note}\nreturn y"
+    body = (
+        f"y = self.lin(x)\nhead = self.head\nfor part in self.parts:\n    y = y + 1\nprint({told})  #{note}\nreturn y"
+    )
     found = proposed(tmp_path, forward(body, init=init or "self.lin = nn.Linear(8, 8)"))
     expected = f"`{name}` changes what it is called on, if that is a module" if name else None
     assert [each.unsafe for each in written(found)] == [expected]
@@ -353,12 +341,7 @@ def test_what_is_called_like_a_logger_may_be_none(made: str, is_safe: bool, tmp_
 
 
 @pytest.mark.parametrize(
-    ("call", "is_safe"),
-    [
-        ("self.worker.join()", False),
-        ("', '.join(['a'])", True),
-        ("f'{x}'.join(['a'])", True),
-    ],
+    ("call", "is_safe"), [("self.worker.join()", False), ("', '.join(['a'])", True), ("f'{x}'.join(['a'])", True)]
 )
 def test_a_thread_may_be_waited_for(call: str, is_safe: bool, tmp_path: Path) -> None:
     found = proposed(tmp_path, forward(f"print({call})\nreturn x"))
@@ -366,12 +349,7 @@ def test_a_thread_may_be_waited_for(call: str, is_safe: bool, tmp_path: Path) ->
 
 
 def test_a_queue_may_be_asked_in_a_test(tmp_path: Path) -> None:
-    for call, is_kept in {
-        "get()": False,
-        "get(True)": False,
-        "get(timeout=1)": False,
-        "get('a')": True,
-    }.items():
+    for call, is_kept in {"get()": False, "get(True)": False, "get(timeout=1)": False, "get('a')": True}.items():
         body = f"if x.sum() > self.left.{call}:\n    print('a')\nreturn x"
         found = [each for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
         assert any("is tested" in each.how for each in found) == is_kept
@@ -405,9 +383,7 @@ def test_a_name_of_torch_that_the_file_deletes_is_none(tmp_path: Path) -> None:
     text = forward("print(x.shape)\nreturn x")
     found = proposed(tmp_path, text + "\n\ndel torch\n")
     assert written(found) == []
-    assert any(
-        "`torch` means something else here" in each.reason for each in found if isinstance(each, Declined)
-    )
+    assert any("`torch` means something else here" in each.reason for each in found if isinstance(each, Declined))
     after = change(tmp_path, "import torch as th\n" + text + "\n\ndel torch\n")
     assert "if not th.compiler.is_compiling():" in after
 
@@ -422,10 +398,7 @@ JOINED = [
         "if x.shape[0] > 9:\n    x = x[0]\nelif not {c} and x.shape[0] > 2:\n    print(x.shape)",
     ),
     ("print(1)\nprint(2)", "if not {c}:\n    print(1)\n    print(2)"),
-    (
-        "print(1)\nif not {c}:\n    print(2)\nprint(3)",
-        "if not {c}:\n    print(1)\n    print(2)\n    print(3)",
-    ),
+    ("print(1)\nif not {c}:\n    print(2)\nprint(3)", "if not {c}:\n    print(1)\n    print(2)\n    print(3)"),
     ("print(1)\n\nprint(2)", "if not {c}:\n    print(1)\n\nprint(2)"),
     ("print(1)\nif not {c}:\n    print(2)\nelse:\n    x = x + 1", None),
 ]

@@ -11,10 +11,7 @@ from tcready.static.diagnostics.rule import Declined
 
 MASK = "mask = x.sum(1) > 0\n"
 WRITTEN = {
-    "a norm clip": (
-        "n = x.norm().item()\nif n > 1:\n    x = x / n\nreturn x + 1",
-        "x = x / torch.where(n > 1, n, 1)",
-    ),
+    "a norm clip": ("n = x.norm().item()\nif n > 1:\n    x = x / n\nreturn x + 1", "x = x / torch.where(n > 1, n, 1)"),
     "a norm clip that multiplies": (
         "total = torch.linalg.vector_norm(x).item()\nif total > 2.0:\n    x = x * (2.0 / total)\nreturn x",
         "x = x * torch.where(condition, 2.0 / torch.where(condition, total, 1), 1)",

@@ -28,10 +28,7 @@ APART = (
 DECLINED = {
     "a mask of each part": (SPLIT + LOOP.replace("mask=None", "mask=self.mask") + JOIN, "a mask of its own"),
     "causal": (SPLIT + LOOP.replace("False)", "True)") + JOIN, "is causal"),
-    "something else of the part": (
-        SPLIT + LOOP.replace("c, att", "c, a.shape[2], att") + JOIN,
-        "hangs on the part",
-    ),
+    "something else of the part": (SPLIT + LOOP.replace("c, att", "c, a.shape[2], att") + JOIN, "hangs on the part"),
     "no mask": (SPLIT + LOOP.replace(", attention_mask=None", "") + JOIN, "is given no mask"),
     "read elsewhere": (SPLIT + LOOP + "x = len(splits)\n" + JOIN, "no attention over each"),
     "read behind": (SPLIT + LOOP + "y = torch.cat(parts, dim=1)\nreturn y, parts", "read elsewhere"),

@@ -65,9 +65,7 @@ def test_it_is_asked_several_times(suspects: list[FixCandidate]) -> None:
         assert [list(ask([each])) for each in suspects] == [suggest([each]) for each in suspects]
 
 
-def test_what_it_does_not_do_is_done_here(
-    suspects: list[FixCandidate], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_does_not_do_is_done_here(suspects: list[FixCandidate], monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def popen(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
@@ -115,10 +113,7 @@ def test_a_check_shows_the_same_with_it(
     path = suspects[0].source.path
     rules = registry.rule_set()
     beside = RuleSet(
-        rules.load,
-        rules.tool,
-        rules.suggest,
-        lambda likely: suggestion_process.suggest_in_process(load, likely),
+        rules.load, rules.tool, rules.suggest, lambda likely: suggestion_process.suggest_in_process(load, likely)
     )  # type: ignore[arg-type]
     options = ReadOptions(path.parent)
     found = driver.read([str(path)], options, beside, jobs=None).result
@@ -130,8 +125,6 @@ def test_what_is_printed_when_python_starts_is_no_answer(
     suspects: list[FixCandidate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "first").mkdir()
-    (tmp_path / "first" / "sitecustomize.py").write_text(
-        "print('hello')\nprint('[1, 2]')\n", encoding="utf-8"
-    )
+    (tmp_path / "first" / "sitecustomize.py").write_text("print('hello')\nprint('[1, 2]')\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "first"))
     assert edits_of(suspects, None) == suggest(suspects)

@@ -13,16 +13,10 @@ HEAD = "import copy\nimport random\nimport types\n\n"
 COUNTER = "self.n = 0"
 REWRITTEN = {
     "a counter": (COUNTER, "self.n += 1\nreturn x * 2"),
-    "a counter that is used": (
-        "self.n = 3  # three",
-        "self.n += 1\nscale = 1 / (self.n + 1)\nreturn x * scale",
-    ),
+    "a counter that is used": ("self.n = 3  # three", "self.n += 1\nscale = 1 / (self.n + 1)\nreturn x * scale"),
     "a sum of sizes": (COUNTER, "self.n = self.n + x.shape[0]\nreturn x * 2"),
     "a factor": ("self.f = 1.0", "self.f *= 0.5\nreturn x * 2 + self.f * 2 * x"),
-    "a buffer in place": (
-        "self.e = nn.Buffer(torch.zeros(8))",
-        "self.e = self.e.add_(1)\nreturn x + self.e",
-    ),
+    "a buffer in place": ("self.e = nn.Buffer(torch.zeros(8))", "self.e = self.e.add_(1)\nreturn x + self.e"),
     "a buffer converted": (
         "self.e = nn.Buffer(torch.ones(8))",
         "y = x * 2\nself.e = self.e.to(y.dtype)  # as y\nreturn y + self.e",
@@ -59,21 +53,9 @@ REWRITTEN = {
     "a power": ("", "y = -pow(x, 2).sum()\nreturn y + x"),
 }
 DECLINED = {
-    "a counter that is asked": (
-        COUNTER,
-        "self.n += 1\nif self.n > 3:\n    x = x + 1\nreturn x",
-        "number is wanted",
-    ),
-    "a counter that is set": (
-        COUNTER,
-        "self.n += 1\nif x.dim() > 7:\n    self.n = 0\nreturn x",
-        "set to a number",
-    ),
-    "a counter of a dict": (
-        "self.c = {'n': 0}",
-        "self.c['n'] += 1\nreturn x",
-        "elsewhere than in an attribute",
-    ),
+    "a counter that is asked": (COUNTER, "self.n += 1\nif self.n > 3:\n    x = x + 1\nreturn x", "number is wanted"),
+    "a counter that is set": (COUNTER, "self.n += 1\nif x.dim() > 7:\n    self.n = 0\nreturn x", "set to a number"),
+    "a counter of a dict": ("self.c = {'n': 0}", "self.c['n'] += 1\nreturn x", "elsewhere than in an attribute"),
     "a counter that gradients need": (COUNTER, "self.n += 1\nreturn x * self.n", "a gradient may need"),
     "a counter that is kept elsewhere": (
         COUNTER,
@@ -83,11 +65,7 @@ DECLINED = {
     "a counter in an exponent": (COUNTER, "self.n += 1\nreturn x + 2 ** self.n", "a power of"),
     "a counter that doubles": ("self.n = 1", "self.n *= 2\nreturn x", "grow beyond"),
     "a counter that doubles itself": ("self.n = 1", "self.n = self.n * 2 + 1\nreturn x", "grow beyond"),
-    "a norm with a small number of its own": (
-        "",
-        "y = x * 2\nreturn nn.LayerNorm(8, 2e-5)(y)",
-        "more than sizes",
-    ),
+    "a norm with a small number of its own": ("", "y = x * 2\nreturn nn.LayerNorm(8, 2e-5)(y)", "more than sizes"),
     "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "does not give"),
     "another tensor": (
         "self.e = nn.Buffer(torch.zeros(8))\nself.g = nn.Buffer(torch.zeros(8))",
@@ -95,11 +73,7 @@ DECLINED = {
         "a second time",
     ),
     "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "what is copied may be a container"),
-    "a copied list with a name": (
-        "",
-        "y = [x]\nz = copy.deepcopy(y)\nreturn z[0]",
-        "an object or a module: it",
-    ),
+    "a copied list with a name": ("", "y = [x]\nz = copy.deepcopy(y)\nreturn z[0]", "an object or a module: it"),
     "a copied module that is kept": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nself.last = y\nreturn y(x)",
@@ -130,21 +104,13 @@ DECLINED = {
         "y = copy.deepcopy(self.l)\nreturn y(y(x))",
         "the result of a call of itself",
     ),
-    "a copied module that is made there": (
-        "",
-        "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)",
-        "computed there",
-    ),
+    "a copied module that is made there": ("", "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)", "computed there"),
     "a copied module, called with a list": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(*[x])",
         "unpacked arguments",
     ),
-    "a drawn branch": (
-        "",
-        "if random.random() > 0.5:\n    x = x + 1\nreturn x",
-        "rewrite the branch instead",
-    ),
+    "a drawn branch": ("", "if random.random() > 0.5:\n    x = x + 1\nreturn x", "rewrite the branch instead"),
     "a choice": ("", "return x * random.choice([1, 2])", "no draw of that kind"),
     "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "drawn anew"),
     "a scope of one's own": (

@@ -62,10 +62,7 @@ DECLINED = {
     "given back": ("return x.sum().item()", "given back"),
     "a key": ("k = x.long().sum().item() * 2654435761 % 7\nreturn x * k", "would wrap"),
     "a shift": ("k = x.long().sum().item() << 8\nreturn x * k", "would wrap"),
-    "two branches": (
-        "n = x.sum().item()\ny = x + 1 if n > 0 else x\nreturn y if n > 1 else x",
-        "a branch tests it",
-    ),
+    "two branches": ("n = x.sum().item()\ny = x + 1 if n > 0 else x\nreturn y if n > 1 else x", "a branch tests it"),
     "text": ("n = x.sum().item()\ns = f'{n}'\nreturn x * len(s)", "number is formatted"),
     "a running total": ("total = 0.0\ntotal += x.sum().item()\nreturn x * total", "Python number"),
     "a list": ("seen = []\nseen.append(x.sum().item())\nreturn x * seen[0]", "a container"),
@@ -73,10 +70,7 @@ DECLINED = {
     "an attribute": ("self.last = x.sum().item()\nreturn x", "kept on an object"),
     "a number of two bounds": ("return x.clamp(0, x.sum().item())", "beside a number"),
     "a size that is a tensor": ("return x.sum() + torch.zeros((x > 0).sum())", "a size or a bound"),
-    "numpy's branch": (
-        "n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x",
-        "a branch tests it",
-    ),
+    "numpy's branch": ("n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x", "a branch tests it"),
     "a closure": ("n = x.sum().item()\ndef f(y):\n    return y * n\nreturn f(x)", "a function of its own"),
     "sizes": ("return x.split((x[:, 0] > 9).long().tolist())[0]", "handed on"),
     "rows apart": ("y = x\nfor a, b in x[:, :2].tolist():\n    y = y + a\nreturn y", "taken apart"),

@@ -29,8 +29,7 @@ def _single_calls(seconds: float) -> tuple[float, ...]:
 
 def _blocks(seconds: float) -> tuple[tuple[float, ...], ...]:
     return tuple(
-        tuple(seconds * (1 + process / 100) * (1 + step / 100) for step in _STEPS)
-        for process in (-0.4, 0.0, 0.5)
+        tuple(seconds * (1 + process / 100) * (1 + step / 100) for step in _STEPS) for process in (-0.4, 0.0, 0.5)
     )
 
 
@@ -120,28 +119,15 @@ def _undecided(seconds: float) -> ArmBench:
 
 def _failed() -> ArmBench:
     return ArmBench(
-        VENDOR,
-        "failed",
-        None,
-        reason='InvalidBackend: "<vendor & co>" is not known',
-        code=f"model = {VENDOR}",
+        VENDOR, "failed", None, reason='InvalidBackend: "<vendor & co>" is not known', code=f"model = {VENDOR}"
     )
 
 
-def _case(
-    name: str, eager: float, launches: int, weight: float | None, items: tuple[Items, ...] = ()
-) -> BenchCase:
+def _case(name: str, eager: float, launches: int, weight: float | None, items: tuple[Items, ...] = ()) -> BenchCase:
     compiled = eager / 1.43
-    arms = (
-        _eager(eager, launches * 5),
-        _default(compiled, 1.43, launches),
-        _undecided(eager / 1.012),
-        _failed(),
-    )
+    arms = (_eager(eager, launches * 5), _default(compiled, 1.43, launches), _undecided(eager / 1.012), _failed())
     counted = tuple(
-        dataclasses.replace(
-            arm, rates=tuple(Throughput(each.unit, each.count / arm.seconds.median) for each in items)
-        )
+        dataclasses.replace(arm, rates=tuple(Throughput(each.unit, each.count / arm.seconds.median) for each in items))
         if arm.seconds is not None
         else arm
         for arm in arms

@@ -137,13 +137,7 @@ def get_inputs():
 BERT = "transformers/models/bert/modeling_bert.py"
 
 ENVIRONMENT: Mapping[str, Any] = MappingProxyType(
-    {
-        "torch": "2.13.0+cpu",
-        "python": "3.11.7",
-        "device": "cpu",
-        "dtype": "float32",
-        "platform": "linux-x86_64",
-    }
+    {"torch": "2.13.0+cpu", "python": "3.11.7", "device": "cpu", "dtype": "float32", "platform": "linux-x86_64"}
 )
 
 
@@ -263,18 +257,8 @@ def clean() -> Report:
                 verdict_reason="captured whole in 1 graph; backend, parity and speed not run",
                 stages=stages(
                     passed="parse import build eager capture fullgraph",
-                    details={
-                        "parse": "1 file",
-                        "capture": "1 graph, 2 operations",
-                        "backend": "not asked for",
-                    },
-                    seconds={
-                        "import": 1.93,
-                        "build": 0.01,
-                        "eager": 0.004,
-                        "capture": 0.61,
-                        "fullgraph": 0.2,
-                    },
+                    details={"parse": "1 file", "capture": "1 graph, 2 operations", "backend": "not asked for"},
+                    seconds={"import": 1.93, "build": 0.01, "eager": 0.004, "capture": 0.61, "fullgraph": 0.2},
                 ),
                 environment=ENVIRONMENT,
                 graphs=(Graph("0/0", "model.py", 10, 2, guards=9, symbol="Net.forward"),),
@@ -282,14 +266,7 @@ def clean() -> Report:
                 explain=Explain(1, 0, (), 2),
                 regions=(
                     Region(
-                        "",
-                        1,
-                        "proved",
-                        "no break predicted below it",
-                        "model.compile(fullgraph=True)",
-                        1.0,
-                        None,
-                        1.0,
+                        "", 1, "proved", "no break predicted below it", "model.compile(fullgraph=True)", 1.0, None, 1.0
                     ),
                 ),
                 modules=(
@@ -311,8 +288,7 @@ def _each(status: str, case: str | None = None, name: str = "model.py::Net") -> 
 def _shape() -> BreakEffect:
     """A break in `Gate.forward`, which `Net.forward` calls."""
     gate, above = (
-        FrameFate("model.py", line, symbol, "split")
-        for line, symbol in ((13, "Gate.forward"), (28, "Net.forward"))
+        FrameFate("model.py", line, symbol, "split") for line, symbol in ((13, "Gate.forward"), (28, "Net.forward"))
     )
     return BreakEffect(gate, (above,), levels=2)
 
@@ -406,9 +382,7 @@ def _broken_findings() -> tuple[Finding, ...]:
             gb_ids=("GB0059", "GB7000"),
             message="Dynamo broke here: call to a function it skips",
             targets=_each("runtime_only"),
-            evidence=(
-                Evidence("dynamo", "Attempted to call function marked as skipped (GB0059, GB7000, 1 hit)"),
-            ),
+            evidence=(Evidence("dynamo", "Attempted to call function marked as skipped (GB0059, GB7000, 1 hit)"),),
         ),
         finding(
             NET,
@@ -486,9 +460,7 @@ def _broken_run() -> TargetReport:
             ),
         ),
         skipped_frames=(
-            SkippedFrame(
-                "model.py", 28, "Net.forward", "a graph break inside a loop: the frame goes eager", False, 37
-            ),
+            SkippedFrame("model.py", 28, "Net.forward", "a graph break inside a loop: the frame goes eager", False, 37),
             SkippedFrame("model.py", 46, "get_inputs", "no tensor-related objects found", True, 47),
         ),
         graphs=(
@@ -521,25 +493,9 @@ def _broken_run() -> TargetReport:
                 None,
                 1.0,
             ),
+            Region("head", 1, "proved", "compiled alone with fullgraph=True", "model.head.compile()", 0.01, 0.02, 0.5),
             Region(
-                "head",
-                1,
-                "proved",
-                "compiled alone with fullgraph=True",
-                "model.head.compile()",
-                0.01,
-                0.02,
-                0.5,
-            ),
-            Region(
-                "gate",
-                1,
-                "refuted",
-                "it breaks when compiled alone: GB0170",
-                "model.gate.compile()",
-                0.05,
-                None,
-                None,
+                "gate", 1, "refuted", "it breaks when compiled alone: GB0170", "model.gate.compile()", 0.05, None, None
             ),
             Region(
                 "Net.forward:20-21",
@@ -559,10 +515,7 @@ def _broken_run() -> TargetReport:
             ModuleShare("", "Net", 100, 82, 0.004, "model.py", 28, 10),
             ModuleShare("embed", "Linear", 1, 1, 0.0001, None, None, 1),
             ModuleShare("layers", "ModuleList", 81, 81, 0.003),
-            *(
-                ModuleShare(f"layers.{index}", "TransformerEncoderLayer", 20, 20, 0.0007)
-                for index in range(4)
-            ),
+            *(ModuleShare(f"layers.{index}", "TransformerEncoderLayer", 20, 20, 0.0007) for index in range(4)),
             ModuleShare("layers.0.self_attn", "MultiheadAttention", 9, 9, 0.0003),
             ModuleShare("gate", "Gate", 7, 0, 0.0005, "model.py", 13, 6),
             ModuleShare("gate.linear", "Linear", 1, 0, 0.0001),
@@ -760,25 +713,14 @@ def _tried_regions() -> tuple[Region, ...]:
         ),
         Region("embed", 1, "predicted", "its call was not kept", "model.embed.compile()", 0.01, 0.02),
         Region(
-            "gate",
-            1,
-            "refuted",
-            "Unsupported: Data-dependent branching (model.py:15)",
-            "",
-            0.07,
-            0.11,
-            None,
-            0.03,
-            0,
+            "gate", 1, "refuted", "Unsupported: Data-dependent branching (model.py:15)", "", 0.07, 0.11, None, 0.03, 0
         ),
     )
 
 
 def planned() -> Report:
     """The run of `broken`, in which it was tried which parts to compile."""
-    return dataclasses.replace(
-        broken(), targets=(changed(_broken_run(), plan=_plan(), regions=_tried_regions()),)
-    )
+    return dataclasses.replace(broken(), targets=(changed(_broken_run(), plan=_plan(), regions=_tried_regions()),))
 
 
 def benched() -> Report:
@@ -823,15 +765,7 @@ def static() -> Report:
                 "graph_break",
                 ("Net.forward", "keep"),
             ),
-            (
-                "x / scale",
-                "TCR601",
-                "Net.forward",
-                "the host waits for `scale`",
-                "note",
-                "sync",
-                ("Net.forward",),
-            ),
+            ("x / scale", "TCR601", "Net.forward", "the host waits for `scale`", "note", "sync", ("Net.forward",)),
         )
     )
     return report(
@@ -883,9 +817,7 @@ def third_party() -> Report:
                 stages=stages(passed="parse import build eager capture", failed="fullgraph"),
                 environment=ENVIRONMENT,
                 break_sites=tuple(
-                    BreakSite(
-                        BERT, line, "BertLayer.forward", "Tensor.item()", "GB0109", 1, "third_party", ()
-                    )
+                    BreakSite(BERT, line, "BertLayer.forward", "Tensor.item()", "GB0109", 1, "third_party", ())
                     for line in range(1, 31, 2)
                 ),
                 graphs=(Graph("0/0", BERT, 1, 9),),
@@ -1015,13 +947,9 @@ def hostile() -> Report:
         inputs_from="convention",
         verdict="not_ready",
         verdict_reason=everything,
-        stages=stages(
-            passed="parse import build eager capture", failed="fullgraph", details={"fullgraph": everything}
-        ),
+        stages=stages(passed="parse import build eager capture", failed="fullgraph", details={"fullgraph": everything}),
         environment={"torch": everything, everything: {"nested": [everything]}},
-        break_sites=(
-            BreakSite(path, 1, everything, everything, everything, 1, "own", (frame,), hints=(everything,)),
-        ),
+        break_sites=(BreakSite(path, 1, everything, everything, everything, 1, "own", (frame,), hints=(everything,)),),
         skipped_frames=(SkippedFrame(path, 1, everything, everything, False, 3),),
         graphs=(Graph(everything, path, 1, 2, symbol=everything),),
         recompiles=(Recompile(path, 1, everything, (everything,), everything, False),),
@@ -1057,10 +985,7 @@ def hostile() -> Report:
 
 
 SAMPLES: Mapping[str, Callable[[], Report]] = MappingProxyType(
-    {
-        maker.__name__: maker
-        for maker in (empty, clean, broken, planned, benched, static, third_party, failed, hostile)
-    }
+    {maker.__name__: maker for maker in (empty, clean, broken, planned, benched, static, third_party, failed, hostile)}
 )
 
 
@@ -1088,9 +1013,7 @@ def compared() -> Comparison:
     (then,), (now,) = before.targets, after.targets
     found = before.findings
     moved = dataclasses.replace(found[2], line=31, end_line=31)
-    new = dataclasses.replace(
-        found[1], fingerprint="new", line=36, end_line=36, message="`.tolist()` reads values"
-    )
+    new = dataclasses.replace(found[1], fingerprint="new", line=36, end_line=36, message="`.tolist()` reads values")
     return compare(
         dataclasses.replace(before, targets=(changed(then, bench=full_bench()),)),
         dataclasses.replace(

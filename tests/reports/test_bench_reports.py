@@ -45,25 +45,18 @@ def small(seconds: float, wide: float, *, arm: str = "default", case: str = "all
 
 
 def test_what_was_not_measured_is_said_beside_the_tables() -> None:
-    arms = [
-        ArmBench(name, "no_gain", None, energy_reason="not run: no NVIDIA GPU")
-        for name in ("eager", "default")
-    ]
+    arms = [ArmBench(name, "no_gain", None, energy_reason="not run: no NVIDIA GPU") for name in ("eager", "default")]
     plain = Bench("no_gain", "", (BenchCase("all cases", tuple(arms)),))
     said = dict(facts(plain))
     assert said["energy"] == "not run: no NVIDIA GPU"
     assert said["noise"].startswith("not measured")
     measured = [dataclasses.replace(arm, energy_joules=1.0) for arm in arms]
-    assert "energy" not in dict(
-        facts(dataclasses.replace(plain, cases=(BenchCase("all cases", tuple(measured)),)))
-    )
+    assert "energy" not in dict(facts(dataclasses.replace(plain, cases=(BenchCase("all cases", tuple(measured)),))))
 
 
 def test_resident_memory_stands_beside_that_of_a_device() -> None:
     def shown(resident: int) -> bool:
-        arm = ArmBench(
-            "default", "no_gain", None, memory_steady_bytes=5_000_000, resident_steady_bytes=resident
-        )
+        arm = ArmBench("default", "no_gain", None, memory_steady_bytes=5_000_000, resident_steady_bytes=resident)
         return "resident memory" in table(BenchCase("all cases", (arm,)), COSTS).headings
 
     assert shown(9_000_000)
@@ -72,13 +65,10 @@ def test_resident_memory_stands_beside_that_of_a_device() -> None:
 
 def test_throughput_makes_no_report_longer_or_wider() -> None:
     bench = full_bench()
-    without = dataclasses.replace(
-        bench, cases=tuple(dataclasses.replace(case, items=()) for case in bench.cases)
-    )
+    without = dataclasses.replace(bench, cases=tuple(dataclasses.replace(case, items=()) for case in bench.cases))
     for width in range(70, 140, 5):
         found, before = (
-            render(with_bench(each), "text", width=width, verbose=True).splitlines()
-            for each in (bench, without)
+            render(with_bench(each), "text", width=width, verbose=True).splitlines() for each in (bench, without)
         )
         assert len(found) <= len(before), width
         assert max(map(cell_len, found)) <= max(width, *map(cell_len, before))
@@ -119,8 +109,7 @@ def test_times_have_three_digits_in_the_unit_that_reads_best(seconds: float, tex
 
 
 @pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (999_950, "1.00 MB"), (1.2e9, "1.20 GB"), (8.12e8, "812 MB")],
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (999_950, "1.00 MB"), (1.2e9, "1.20 GB"), (8.12e8, "812 MB")]
 )
 def test_memory_is_told_in_powers_of_1000(count: float, text: str) -> None:
     assert size_text(count) == text
@@ -173,9 +162,7 @@ def test_what_is_never_won_back_is_told_from_what_is_not_known() -> None:
 
 
 def test_phases_that_are_longer_than_the_start_leave_no_rest() -> None:
-    arm = ArmBench(
-        "a", "no_gain", None, cold_seconds=Figure(2, 2, 2, 1), cold_phases=(("dynamo", 1.5), ("new", 1.0))
-    )
+    arm = ArmBench("a", "no_gain", None, cold_seconds=Figure(2, 2, 2, 1), cold_phases=(("dynamo", 1.5), ("new", 1.0)))
     assert phases(arm) == (("Dynamo", 1.5), ("new", 1.0))
 
 
@@ -189,11 +176,7 @@ def test_where_the_time_goes_names_the_bound() -> None:
 def test_the_text_keeps_within_its_width(width: int) -> None:
     lines = render(benched(), "text", width=width, verbose=True).splitlines()
     first = next(at for at, line in enumerate(lines) if "is it worth compiling" in line)
-    prose = [
-        line
-        for line in lines[first:]
-        if not line.startswith("    repeat it ") and " not measured " not in line
-    ]
+    prose = [line for line in lines[first:] if not line.startswith("    repeat it ") and " not measured " not in line]
     assert max(map(cell_len, prose)) <= width
     assert sum(VENDOR in line for line in lines) > 0 or width < 80
 
@@ -260,10 +243,7 @@ def test_the_answer_of_a_bench_stands_above_that_of_the_check() -> None:
 
 
 def test_a_bench_of_which_every_arm_failed_says_failed() -> None:
-    arms = (
-        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
-        ArmBench("default", "failed", None, "it differs"),
-    )
+    arms = (ArmBench("eager", "baseline", Figure(1, 1, 1, 3)), ArmBench("default", "failed", None, "it differs"))
     bench = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
     assert "FAILED: default failed: it differs" in render(with_bench(bench), "text")
     assert '<span class="word">failed</span>' in render(with_bench(bench), "html")
@@ -285,9 +265,7 @@ def test_noise_is_told_by_case_and_notes_are_told(form: str) -> None:
 # Drawings
 
 
-@pytest.mark.parametrize(
-    ("low", "high"), [(0.0, 1.0), (0.00281, 0.00426), (7.7e8, 7.9e8), (1.0, 1.0), (0.0, 3e7)]
-)
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.00281, 0.00426), (7.7e8, 7.9e8), (1.0, 1.0), (0.0, 3e7)])
 def test_ticks_are_few_and_inside(low: float, high: float) -> None:
     ticks = Scale(low, high, 0, 100).ticks()
     assert 1 <= len(ticks) <= 8
@@ -327,9 +305,7 @@ def test_arms_cross_where_they_pay(own: float | None) -> None:
         *rest,
     )
     (_, _, pays) = case_charts(dataclasses.replace(case, arms=arms))
-    eager, default = (
-        next(c for c in pays.curves if c.title.startswith(f"{name}:")) for name in ("eager", "default")
-    )
+    eager, default = (next(c for c in pays.curves if c.title.startswith(f"{name}:")) for name in ("eager", "default"))
     (dot, *_) = pays.dots
 
     def height(curve: tuple[tuple[float, float], ...], x: float) -> float:
@@ -367,9 +343,7 @@ def test_odd_numbers_are_drawn_by_nobody(value: float) -> None:
 def test_what_changed_is_beyond_both_the_intervals_and_the_noise(
     before: float, after: float, wide: float, noise: float, state: str
 ) -> None:
-    one = dataclasses.replace(
-        small(before, wide), noise=Noise(Figure(1.0, 1 / noise, noise, 3), "no_gain", 0.01)
-    )
+    one = dataclasses.replace(small(before, wide), noise=Noise(Figure(1.0, 1 / noise, noise, 3), "no_gain", 0.01))
     found = compare_benches(one, small(after, wide))
     assert found is not None
     assert [change.state for change in found.arms] == [state]
@@ -410,10 +384,7 @@ def test_a_comparison_of_benches_is_told_in_each_format_and_read_back(form: str)
                 case,
                 arms=tuple(
                     dataclasses.replace(
-                        arm,
-                        seconds=Figure(
-                            *(2 * each for each in (found.median, found.low, found.high)), found.n
-                        ),
+                        arm, seconds=Figure(*(2 * each for each in (found.median, found.low, found.high)), found.n)
                     )
                     if (found := arm.seconds) and arm.arm == "default"
                     else arm

@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_samples import (
-    HOSTILE_STRINGS,
-    SAMPLES,
-    broken,
-    changed,
-    clean,
-    failed,
-    planned,
-    report,
-    sample,
-    static,
-)
+from report_samples import HOSTILE_STRINGS, SAMPLES, broken, changed, clean, failed, planned, report, sample, static
 from rich.cells import cell_len
 from tcready import api
 from tcready.reports import render
@@ -92,9 +81,7 @@ def test_without_a_run_what_is_surest_comes_first_and_the_way_to_prove_it_is_tol
     assert re.search(r"^FIRST   fix TCR\d{3} at model\.py:\d+ ", text, re.M)
     assert "✅" not in text
     one = render(static(), "text")
-    assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`" in " ".join(
-        one.split()
-    )
+    assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`" in " ".join(one.split())
 
 
 def test_of_a_model_whose_build_failed_it_is_asked_how_it_is_made_unless_that_was_said() -> None:
@@ -144,11 +131,7 @@ def test_what_was_measured_goes_before_what_is_captured(
     target = ran.targets[0]
     seen = dataclasses.replace(target.observation, bench=bench)
     found = next(
-        steps(
-            dataclasses.replace(target, observation=seen),
-            ran,
-            short_names(f.fingerprint for f in ran.findings),
-        )
+        steps(dataclasses.replace(target, observation=seen), ran, short_names(f.fingerprint for f in ran.findings))
     )
     assert found.words.startswith(words)
     assert (found.code == bench.code) == (recommended == "patched")
@@ -191,9 +174,7 @@ def test_a_run_that_failed_says_why() -> None:
     text = render(failed(), "text")
     assert "VERDICT model.py::Net: UNKNOWN: its import failed: No module named 'flash_attn'" in text
     assert "❌ import: ModuleNotFoundError: No module named 'flash_attn' (model.py:3)" in text
-    assert (
-        "FIRST   import has to pass: ModuleNotFoundError: No module named 'flash_attn' (model.py:3)" in text
-    )
+    assert "FIRST   import has to pass: ModuleNotFoundError: No module named 'flash_attn' (model.py:3)" in text
     assert "mend" not in text
 
 
@@ -250,9 +231,7 @@ def test_colour_adds_colour_alone_and_prose_keeps_the_width(name: str, width: in
 def test_nothing_a_model_says_reaches_the_terminal_raw() -> None:
     text = render(sample("hostile"), "text", width=100)
     assert not [
-        c
-        for c in text
-        if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028\ufeff")
+        c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028\ufeff")
     ]
     assert all(visible(value) in text for value in HOSTILE_STRINGS)
 

@@ -64,9 +64,7 @@ def visit(browser: Browser, pages: dict[str, str]) -> Iterator[Opener]:
     """Opens a sample's page; whatever it did is checked when the test ends."""
     opened: list[tuple[str, Seen, Any]] = []
 
-    def open_page(
-        name: str, *, scheme: Any = "light", width: int = 1280, script: bool = True
-    ) -> tuple[Page, Seen]:
+    def open_page(name: str, *, scheme: Any = "light", width: int = 1280, script: bool = True) -> tuple[Page, Seen]:
         context = browser.new_context(
             color_scheme=scheme, viewport={"width": width, "height": 900}, java_script_enabled=script
         )
@@ -177,9 +175,7 @@ def test_a_bench_is_reached_drawn_and_listed(visit: Opener) -> None:
     page.click("nav >> text=Is it worth compiling")
     assert page.evaluate("location.hash") == "#bench"
     bench = page.locator("#bench")
-    assert (
-        bench.locator("svg").count() == 13
-    )  # three of each of three cases, cold starts, the soak's calls and memory
+    assert bench.locator("svg").count() == 13  # three of each of three cases, cold starts, the soak's calls and memory
     for width in (1200, 400):
         page.set_viewport_size({"width": width, "height": 900})
         outside = page.evaluate(
@@ -256,9 +252,7 @@ def test_axe_finds_nothing(visit: Opener, name: str, scheme: str) -> None:
     page, _ = visit(name, scheme=scheme)
     page.click("#expand")
     found = Axe().run(page).response["violations"]
-    assert [
-        (rule["id"], rule["impact"], [node["html"] for node in rule["nodes"]][:3]) for rule in found
-    ] == []
+    assert [(rule["id"], rule["impact"], [node["html"] for node in rule["nodes"]][:3]) for rule in found] == []
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -322,10 +316,7 @@ def test_what_is_pasted_can_be_copied(visit: Opener, clipboard: str) -> None:
     for caption, text in (
         ("To be pasted where the model was made", "model.compile()\n"),
         ("After", "        x = torch.where(x.sum() > 0, x * 2, x)\n"),  # without the gap beside it
-        (
-            "Back to eager",
-            (sample("planned").targets[0].observation.plan or pytest.fail("no plan")).rollback + "\n",
-        ),
+        ("Back to eager", (sample("planned").targets[0].observation.plan or pytest.fail("no plan")).rollback + "\n"),
     ):
         captioned = page.locator("figure.code").filter(has=page.get_by_text(caption, exact=True))
         figure = captioned.filter(has_text=text.splitlines()[0].strip()).first
@@ -358,8 +349,7 @@ def test_a_comparison_tells_what_came_went_and_stayed(visit: Opener) -> None:
     page, _ = visit("compared", script=False)
     assert page.locator("h1").inner_text() == "What changed"
     told = {
-        name: page.locator(f"#{name}").inner_text()
-        for name in ("verdicts", "speed", "new", "fixed", "differences")
+        name: page.locator(f"#{name}").inner_text() for name in ("verdicts", "speed", "new", "fixed", "differences")
     }
     assert "Ready by region" in told["verdicts"]
     assert "82 %" in told["verdicts"]

@@ -45,9 +45,7 @@ def test_sarif_is_valid_by_the_official_schema(name: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_name_with_bytes_that_are_no_text_is_rendered(form: str) -> None:
-    made = dataclasses.replace(
-        sample("broken"), findings=(dataclasses.replace(own("broken")[0], path="\udcff.py"),)
-    )
+    made = dataclasses.replace(sample("broken"), findings=(dataclasses.replace(own("broken")[0], path="\udcff.py"),))
     assert "%FF.py" in render(made, "sarif")
     assert ".py" in render(made, form)
 
@@ -73,16 +71,11 @@ def test_a_sarif_fix_makes_of_the_old_text_the_new_one(end: str) -> None:
         Edit("model.py", 30, 1, 32, 1, ""),
         Edit("other.py", 1, 1, 1, 1, f"import torch{end}"),
     )
-    fixed = dataclasses.replace(
-        own("broken")[0], path="model.py", fix=Fix("try it", False, None, None, edits)
-    )
+    fixed = dataclasses.replace(own("broken")[0], path="model.py", fix=Fix("try it", False, None, None, edits))
     made = dataclasses.replace(sample("broken"), findings=(fixed,))
     (result,) = json.loads(render(made, "sarif"))["runs"][0]["results"]
     change, elsewhere = result["fixes"][0]["artifactChanges"]
-    assert (change["artifactLocation"]["uri"], elsewhere["artifactLocation"]["uri"]) == (
-        "model.py",
-        "other.py",
-    )
+    assert (change["artifactLocation"]["uri"], elsewhere["artifactLocation"]["uri"]) == ("model.py", "other.py")
     lines = old.splitlines(keepends=True)
     starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
     new = old
@@ -118,9 +111,7 @@ def test_what_only_a_run_showed_carries_the_advice_on_its_type() -> None:
     """Two types of break are two rules, each with what is said of it; so is a recompilation, which has no type."""
     seen = next(f for f in own("broken") if f.rule is None)
     codes = ("GB0007", "GB0059", "recompile")
-    found = tuple(
-        dataclasses.replace(seen, advice=code, line=at, fingerprint=code) for at, code in enumerate(codes, 1)
-    )
+    found = tuple(dataclasses.replace(seen, advice=code, line=at, fingerprint=code) for at, code in enumerate(codes, 1))
     texts = tuple(RuleText(code, "a-page", "s", f"why {code}", "instead", None, None) for code in codes)
     made = dataclasses.replace(sample("broken"), findings=found, advice=texts)
     (run,) = json.loads(render(made, "sarif"))["runs"]
@@ -190,9 +181,7 @@ def test_markdown_is_short_and_folds_the_rest() -> None:
 
 def test_markdown_reads_nothing_in_what_it_shows() -> None:
     odd = dataclasses.replace(
-        own("broken")[0],
-        message="<script>alert(1)</script> @all | [x](http://e.vil) `code` *b*",
-        path="a`b|c.py",
+        own("broken")[0], message="<script>alert(1)</script> @all | [x](http://e.vil) `code` *b*", path="a`b|c.py"
     )
     text = render(dataclasses.replace(sample("broken"), findings=(odd,)), "markdown")
     assert "<script" not in text

@@ -51,9 +51,7 @@ def test_json_is_sorted_and_reads_back(name: str) -> None:
     data = json.loads(text, object_pairs_hook=_sorted_object)
     back = from_json(Report, data)
     if name == "hostile":  # its one NaN has become null
-        made = dataclasses.replace(
-            made, targets=(changed(made.targets[0], bench=back.targets[0].observation.bench),)
-        )
+        made = dataclasses.replace(made, targets=(changed(made.targets[0], bench=back.targets[0].observation.bench),))
     assert back == made
 
 
@@ -89,9 +87,7 @@ def test_a_target_that_names_no_place_is_rendered(form: str) -> None:
     """A report comes from anywhere: what it calls a target may be no target."""
     region = Region("*", 1, "predicted", "", "model.layers.compile()")
     (one, *_) = sample("clean").targets
-    forged = dataclasses.replace(
-        one, observation=dataclasses.replace(one.observation, target=""), regions=(region,)
-    )
+    forged = dataclasses.replace(one, observation=dataclasses.replace(one.observation, target=""), regions=(region,))
     assert isinstance(render(report(targets=(forged,)), form), str)
 
 
@@ -136,9 +132,7 @@ def test_absolute_paths_become_file_names_wherever_they_stand() -> None:
     one, two = "/home/ann/a/model.py", "/home/ann/b/model.py"
     made = report(
         targets=(
-            target(
-                f"{one}::Net", verdict_reason=f"it broke in {two}", environment={"exe": "/opt/py/bin/python"}
-            ),
+            target(f"{one}::Net", verdict_reason=f"it broke in {two}", environment={"exe": "/opt/py/bin/python"}),
         ),
         sources=(source("model.py", "# /home/ann stays in a source\n"), source(one, ""), source(two, "")),
         warnings=(

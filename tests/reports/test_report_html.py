@@ -107,9 +107,7 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(name: str) -> None
         if href.startswith("#"):
             assert href[1:] in ids
         else:
-            assert re.fullmatch(
-                r"https://meta-pytorch\.github\.io/compile-graph-break-site/gb/gb\d{4}\.html", href
-            )
+            assert re.fullmatch(r"https://meta-pytorch\.github\.io/compile-graph-break-site/gb/gb\d{4}\.html", href)
     for _, attributes in page.elements:
         for key in ("aria-labelledby", "for"):
             assert key not in attributes or attributes[key] in ids
@@ -248,26 +246,21 @@ def test_the_source_is_annotated_line_by_line() -> None:
 def test_bars_are_shares_of_the_whole_call() -> None:
     page = page_of(broken())
     bars = [
-        (a.get("class"), float((a["width"] or "").rstrip("%")))
-        for a in page.all("rect")
-        if a.get("height") == "100%"
+        (a.get("class"), float((a["width"] or "").rstrip("%"))) for a in page.all("rect") if a.get("height") == "100%"
     ]
     assert bars[:2] == [("captured", 82.0), ("eager", 18.0)]
     assert all(0 <= width <= 100 for _, width in bars)
 
 
 def sized(lines: int, layers: int, findings: int) -> Report:
-    code = "".join(
-        f"    value_{n} = layer_{n}(x)  # a line of ordinary length, as in a model\n" for n in range(lines)
-    )
+    code = "".join(f"    value_{n} = layer_{n}(x)  # a line of ordinary length, as in a model\n" for n in range(lines))
     modules = [ModuleShare("", "Net", 5000, 4000), ModuleShare("layers", "ModuleList", 5000, 4000)]
     modules += [ModuleShare(f"layers.{n}.{part}", "Linear", 1, 1) for n in range(layers) for part in "abc"]
     run = changed(broken().targets[0], modules=tuple(modules), executed=(LineSet("big.py", ((1, lines),)),))
     return dataclasses.replace(
         broken(),
         findings=tuple(
-            finding(code, f"layer_{n}(x)", rule="TCR101", path="big.py")
-            for n in range(0, lines, lines // findings)
+            finding(code, f"layer_{n}(x)", rule="TCR101", path="big.py") for n in range(0, lines, lines // findings)
         ),
         sources=(source("big.py", code),),
         targets=(run,),
@@ -287,9 +280,7 @@ def test_a_large_hierarchy_is_cut_where_it_is_deepest() -> None:
 def test_actions_are_distinct_and_in_the_order_of_the_text() -> None:
     """First what compiles again at every call, as the text has it, then by cost and by what a run confirmed."""
     text = render(broken(), "html")
-    actions = text[
-        text.index('<ol class="actions">') : text.index("</ol>", text.index('<ol class="actions">'))
-    ]
+    actions = text[text.index('<ol class="actions">') : text.index("</ol>", text.index('<ol class="actions">'))]
     assert re.findall(r"#rule-(TCR\d+)", actions) == ["TCR501", "TCR101", "TCR201", "TCR301"]
     twice = report(
         findings=(finding(NET, "x", nth=3, rule="TCR101"), finding(NET, "x.sum() > 0", rule="TCR101")),
@@ -410,9 +401,7 @@ def test_of_many_lines_those_around_the_marks_are_shown() -> None:
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize(
-    "text", ["x = 1\n\x0cy = '''a\n# b'''\n", "\ufeffx = 1\n", "\n\n  x\n\n", "no end", ""]
-)
+@pytest.mark.parametrize("text", ["x = 1\n\x0cy = '''a\n# b'''\n", "\ufeffx = 1\n", "\n\n  x\n\n", "no end", ""])
 def test_coloured_lines_are_the_lines_of_the_source(text: str, ending: str) -> None:
     told = code.tokenize_lines(text.replace("\n", ending))
     said = ["".join(piece.text for piece in line) for line in told]
@@ -455,11 +444,7 @@ def test_the_own_call_that_leads_into_a_package_is_marked() -> None:
         path="pkg/m.py",
         line=7,
         origin="third_party",
-        stack=(
-            Frame("model.py", 26, "Net.forward"),
-            Frame("model.py", 27, "Net.forward"),
-            Frame("pkg/m.py", 7, "f"),
-        ),
+        stack=(Frame("model.py", 26, "Net.forward"), Frame("model.py", 27, "Net.forward"), Frame("pkg/m.py", 7, "f")),
     )
     run = changed(broken().targets[0], break_sites=(site, dataclasses.replace(site, line=9)))
     text = render(dataclasses.replace(broken(), targets=(run,)), "html")
@@ -556,9 +541,7 @@ def test_each_change_is_shown_once_beside_what_it_replaces() -> None:
         r"<pre[^>]*><code>(.*?)</code></pre>", text[text.index('class="pair sides"') :], re.DOTALL
     )[:2]
     assert before == "<del>        if x.sum() &gt; 0:</del>\n<del>            x = x * 2</del>"
-    assert after.startswith(
-        '<ins>        x = torch.where(x.sum() &gt; 0, x * 2, x)</ins>\n<span class="gap">'
-    )
+    assert after.startswith('<ins>        x = torch.where(x.sum() &gt; 0, x * 2, x)</ins>\n<span class="gap">')
     first = text[text.index('<section id="first"') : text.index('<section id="stages"')]
     assert ids[0] in first
     assert f'id="{ids[1]}-change"' not in first  # a run refuted it: it stands with its finding alone
@@ -568,8 +551,7 @@ def test_each_change_is_shown_once_beside_what_it_replaces() -> None:
 def test_many_changes_of_one_kind_are_folded() -> None:
     (one,) = (found for found in broken().findings if found.fix and found.fix.verified)
     many = tuple(
-        dataclasses.replace(one, fingerprint=f"print-{number}", line=number, end_line=number)
-        for number in range(1, 8)
+        dataclasses.replace(one, fingerprint=f"print-{number}", line=number, end_line=number) for number in range(1, 8)
     )
     first = render(dataclasses.replace(broken(), findings=many), "html")
     first = first[first.index('<section id="first"') : first.index('<section id="stages"')]
@@ -610,9 +592,7 @@ def test_a_hint_is_shown_once_with_its_places_and_cases() -> None:
     text = without_data(render(made, "html"))
     assert text.count(hint) == 1
     assert 'At <a class="path" href="#model.py:15">model.py:15</a> (prefill, decode), ' in text
-    card = next(
-        " ".join(card.split()) for card in page_of(made).text_of("article") if "Broke at line 15" in card
-    )
+    card = next(" ".join(card.split()) for card in page_of(made).text_of("article") if "Broke at line 15" in card)
     assert card.count("Broke at line 15") == 1
     assert "Broke at line 15, 3 events in prefill, 2 events in decode" in card
     assert "Dynamo's hint 1." in card
@@ -707,9 +687,7 @@ def test_what_is_pasted_is_marked_for_a_copy_button() -> None:
     for words in ("model.compile()", "TCREADY_EAGER", "torch.where", "+++ b/model.py", "set_logs"):
         assert words in told
     assert "onclick" not in text
-    assert (
-        "Copy</button>" not in text
-    )  # the script makes the buttons: without it there is none that does nothing
+    assert "Copy</button>" not in text  # the script makes the buttons: without it there is none that does nothing
 
 
 def test_the_page_of_twelve_layers_is_small() -> None:
@@ -723,9 +701,7 @@ def test_the_page_of_twelve_layers_is_small() -> None:
     seen = from_json(Observation, json.loads((folder / "cuda" / "plan_bert.json").read_text("utf-8")))
     found = merge(StaticResult((), (), (), (), (), {}), [seen], {}, Tool("tcready", "0"))
     path = "transformers/models/bert/modeling_bert.py"
-    lines = "".join(
-        f"        hidden_states = self.layer_{n}(hidden_states, attention_mask)\n" for n in range(1400)
-    )
+    lines = "".join(f"        hidden_states = self.layer_{n}(hidden_states, attention_mask)\n" for n in range(1400))
     ran = changed(found.targets[0], executed=(LineSet(path, ((1, 1400),)),))
     text = render(dataclasses.replace(found, targets=(ran,), sources=(source(path, lines),)), "html")
     assert text.count('class="mod"') == 228

@@ -104,9 +104,7 @@ def test_colour_adds_colour_alone(name: str, width: int) -> None:
 def test_nothing_a_model_says_reaches_the_terminal_raw() -> None:
     text = render(sample("hostile"), "text", width=100)
     controls = {
-        c
-        for c in text
-        if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028\ufeff")
+        c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028\ufeff")
     }
     assert controls == set()
     for value in HOSTILE_STRINGS:
@@ -123,9 +121,7 @@ def test_prose_keeps_the_width(name: str) -> None:
 
 def test_a_finding_says_what_where_why_and_what_instead() -> None:
     text = render(broken(), "text", width=100)
-    block = (
-        text[text.index("model.py:15:12: TCR101 error [data-dependent-if]") :].split("\n\n")[0].splitlines()
-    )
+    block = text[text.index("model.py:15:12: TCR101 error [data-dependent-if]") :].split("\n\n")[0].splitlines()
     assert block[1] == "   15 |         if x.sum() > 0:"
     assert block[2] == "      |            ^^^^^^^^^^^"
     body = "\n".join(block[3:])
@@ -154,14 +150,9 @@ CALLER = FrameFate("model.py", 28, "Net.forward", "split")
             BreakEffect(SPLIT, (LOST,), levels=2, chains=3),
             "runs all of Net.forward eagerly (in a `for`); splits Gate.forward (2 call levels, 3 call chains)",
         ),
+        (BreakEffect(dataclasses.replace(LOST, because="construct")), "runs all of Net.forward eagerly"),
         (
-            BreakEffect(dataclasses.replace(LOST, because="construct")),
-            "runs all of Net.forward eagerly",
-        ),
-        (
-            BreakEffect(
-                FrameFate("model.py", 40, "say", "not_compiled", "no tensor"), (CALLER,), seen=(CALLER,)
-            ),
+            BreakEffect(FrameFate("model.py", 40, "say", "not_compiled", "no tensor"), (CALLER,), seen=(CALLER,)),
             "splits Net.forward; say not compiled anyway (no tensor goes in); so it was in the run",
         ),
         (
@@ -179,9 +170,7 @@ CALLER = FrameFate("model.py", 28, "Net.forward", "split")
         ),
     ],
 )
-def test_what_a_break_does_to_the_functions_around_it_is_one_sentence(
-    shape: BreakEffect, sentence: str
-) -> None:
+def test_what_a_break_does_to_the_functions_around_it_is_one_sentence(shape: BreakEffect, sentence: str) -> None:
     found = dataclasses.replace(broken().findings[0], break_effect=shape)
     assert shape_sentence(found) == sentence
     assert shape_sentence(dataclasses.replace(found, break_effect=None)) == ""
@@ -322,11 +311,7 @@ def test_words_for_numbers() -> None:
         "99.9 %",
         "100 %",
     ]
-    assert [number(count, "match", "matches") for count in (0, 1, -1)] == [
-        "0 matches",
-        "1 match",
-        "-1 matches",
-    ]
+    assert [number(count, "match", "matches") for count in (0, 1, -1)] == ["0 matches", "1 match", "-1 matches"]
 
 
 def test_prose_is_reflowed_and_lists_are_kept() -> None:
@@ -342,9 +327,7 @@ def test_a_fix_without_a_change_adds_no_line() -> None:
 def test_a_break_site_is_told_by_its_kind() -> None:
     assert kind_of("Data-dependent branching: Detected a branch.\nmore") == "Data-dependent branching"
     assert kind_of("x" * 70 + ": y") == "x" * 70 + ": y"
-    assert re.search(
-        r"x3: GB0170 Data-dependent branching; all of Net", render(broken(), "text"), re.MULTILINE
-    )
+    assert re.search(r"x3: GB0170 Data-dependent branching; all of Net", render(broken(), "text"), re.MULTILINE)
 
 
 def test_lines_are_those_that_python_counts() -> None:
@@ -367,11 +350,7 @@ def test_a_plan_says_what_to_compile_why_and_what_else_was_tried() -> None:
     rows = [line.split() for line in text.splitlines()]
     assert "* the whole model 92 % 97 % 3 0 1.3 s (eager) same".split() in rows
     assert "90 % 90 % 3 2 0.9 s (inductor) unknown".split() in rows
-    for out in (
-        "raised: RuntimeError",
-        "differs from eager: output[0]",
-        "compiles again on an identical call",
-    ):
+    for out in ("raised: RuntimeError", "differs from eager: output[0]", "compiles again on an identical call"):
         assert f"      out: {out}" in text
     assert "smallest that holds 80 % of the time: regions: 81 % of operations, 86 % of their time" in text
     assert "quickest to compile: regions: 82 % of operations" in text
@@ -388,9 +367,7 @@ def test_what_is_recommended_is_not_told_a_second_time() -> None:
     assert "smallest" not in text
     assert "quickest" not in text
     both = dataclasses.replace(plan, smallest=plan.quickest)
-    assert "smallest that holds 80 % of the time, and quickest to compile: regions" in planned_lines(
-        with_plan(both)
-    )
+    assert "smallest that holds 80 % of the time, and quickest to compile: regions" in planned_lines(with_plan(both))
 
 
 @pytest.mark.parametrize("form", ["text", "html", "markdown"])
@@ -443,14 +420,11 @@ def test_a_region_that_is_predicted_says_how_to_prove_it() -> None:
 
 def test_a_run_that_was_brought_is_proved_where_it_was_made() -> None:
     given = changed(
-        broken().targets[0],
-        asked=("model.py::Net", "--device", "cuda", "--plan"),
-        brought_from="out/net.json",
+        broken().targets[0], asked=("model.py::Net", "--device", "cuda", "--plan"), brought_from="out/net.json"
     )
     text = " ".join(reports.render(report(targets=(given,)), "text", width=400).split())
     assert (
-        "where it was run call `python worker.pyz --target model.py::Net --device cuda --plan -o out/net.json`"
-        in text
+        "where it was run call `python worker.pyz --target model.py::Net --device cuda --plan -o out/net.json`" in text
     )
     assert "and give that file with `--observation` again" in text
     assert "--run --plan" not in text
@@ -468,9 +442,7 @@ def test_a_report_on_a_process_names_no_command() -> None:
         assert "tcready.check(model, inputs, plan=True)" in text
         stored = reports.render(ours, "text", width=200, stored="kept.json")
         assert "kept.json` explains that finding; `-v` shows the full report" in stored
-        assert "to_text" not in stored + reports.render(ours, "text", verbose=True), (
-            "a file has no such method"
-        )
+        assert "to_text" not in stored + reports.render(ours, "text", verbose=True), "a file has no such method"
 
 
 def test_shares_by_operations_and_by_time_say_of_which_calls_they_are() -> None:
@@ -490,21 +462,9 @@ def test_shares_by_operations_and_by_time_say_of_which_calls_they_are() -> None:
 
 
 def test_the_time_of_a_run_has_the_shares_of_its_stages() -> None:
-    spent = {
-        "import": 2.0,
-        "build": 0.5,
-        "eager": 0.5,
-        "capture": 1.0,
-        "plan": 2.0,
-        "parity": 1.0,
-        "backend": 2.0,
-    }
-    stages = tuple(
-        Stage(name, "pass" if name in spent else "not_run", "", spent.get(name)) for name in STAGES
-    )
-    training = Training(
-        parts=(TrainingPart("loss", "pass", "", 0.4), TrainingPart("step", "pass", "", 0.5)),
-    )
+    spent = {"import": 2.0, "build": 0.5, "eager": 0.5, "capture": 1.0, "plan": 2.0, "parity": 1.0, "backend": 2.0}
+    stages = tuple(Stage(name, "pass" if name in spent else "not_run", "", spent.get(name)) for name in STAGES)
+    training = Training(parts=(TrainingPart("loss", "pass", "", 0.4), TrainingPart("step", "pass", "", 0.5)))
     target = changed(broken().targets[0], stages=stages, training=training, seconds=10.0)
     # The loss is part of parity; 0.5 s lie between stages.
     assert time_sentence(target) == (
@@ -515,9 +475,7 @@ def test_the_time_of_a_run_has_the_shares_of_its_stages() -> None:
 
 @pytest.mark.parametrize("width", [10, 30, 200])
 def test_a_long_command_can_be_pasted(width: int) -> None:
-    command = (
-        """tcready bench "my model.py::Net" --arm 'x=torch.compile(model, mode="default")' --budget 600 -v"""
-    )
+    command = """tcready bench "my model.py::Net" --arm 'x=torch.compile(model, mode="default")' --budget 600 -v"""
     parts = bench_text._command_parts(command, width)
     pasted = "\n".join(parts).replace("\\\n", "")  # as a shell joins lines
     assert shlex.split(pasted) == shlex.split(command)

@@ -33,25 +33,19 @@ def row(target: str, verdict: str = "not_ready", sites: int = 1, **given: object
 
 
 def swept(models: tuple[SweptModel, ...], sites: tuple[SweptSite, ...] = (), **given: object) -> Report:
-    found = Sweep(
-        models, sites, (SweptFix("TCR301 at a.py:4: Remove it", 1, ("a.py::A",), 0, 0.0),), seconds=3.0
-    )
+    found = Sweep(models, sites, (SweptFix("TCR301 at a.py:4: Remove it", 1, ("a.py::A",), 0, 0.0),), seconds=3.0)
     return report(sweep=found, **given)
 
 
 def fleet() -> Report:
     """As many models as a large package has, one of them with text that is no name."""
     verdicts = ("ready", "not_ready", "ready_by_region")
-    models = [
-        row(f"pkg/m{n:04}.py::Net", verdicts[n % 3], n % 3, compile_seconds=n / 7) for n in range(FLEET - 1)
-    ]
+    models = [row(f"pkg/m{n:04}.py::Net", verdicts[n % 3], n % 3, compile_seconds=n / 7) for n in range(FLEET - 1)]
     hostile = " ".join(HOSTILE_STRINGS)
     models.append(row(f"evil {hostile}", "unknown", 0, reason=hostile))
     names = tuple(each.target for each in models[:40])
     sites = tuple(
-        SweptSite(
-            f"pkg/m{n:04}.py", n + 1, "Net.forward", "own", "TCR101", f"`if` {hostile}", names, observed=True
-        )
+        SweptSite(f"pkg/m{n:04}.py", n + 1, "Net.forward", "own", "TCR101", f"`if` {hostile}", names, observed=True)
         for n in range(150)
     )
     return swept(tuple(models), sites, warnings=(hostile,))
@@ -162,18 +156,9 @@ def test_a_page_whose_models_have_none_links_to_none() -> None:
 
 
 def test_text_tells_tables_unread_files_and_what_to_do_next() -> None:
-    unread = SweptModel(
-        "gone.py", "infer", "", "", "", Outcome("unread", "unknown"), "syntax error in line 1"
-    )
-    unknown = SweptModel(
-        "c.py::C", "infer", "cpu", "", "", Outcome("inputs_unknown", "unknown"), "it wants a width"
-    )
-    models = (
-        row("a.py::A", table="[targets.small]"),
-        row("a.py::A", table="[targets.large]"),
-        unread,
-        unknown,
-    )
+    unread = SweptModel("gone.py", "infer", "", "", "", Outcome("unread", "unknown"), "syntax error in line 1")
+    unknown = SweptModel("c.py::C", "infer", "cpu", "", "", Outcome("inputs_unknown", "unknown"), "it wants a width")
+    models = (row("a.py::A", table="[targets.small]"), row("a.py::A", table="[targets.large]"), unread, unknown)
     site = SweptSite(
         "a.py", 4, "A.forward", "own", "TCR301", "prints", ("a.py::A",), observed=True, fingerprint="f" * 16
     )

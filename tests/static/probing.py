@@ -86,9 +86,7 @@ def known(folder: Path, source: str, *, mode: Mode | None = "infer", name: str =
     path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
     seen: dict[str, set[str]] = {}
     target = f"{path}::{name}" if name else str(path)
-    result = read(
-        [target], ReadOptions(root=folder, mode=mode, search_path=(folder,), torch=PINNED), [listener(seen)]
-    )
+    result = read([target], ReadOptions(root=folder, mode=mode, search_path=(folder,), torch=PINNED), [listener(seen)])
     assert not result.skipped
     assert not result.warnings
     return {label: " / ".join(sorted(values)) for label, values in seen.items()}

@@ -37,101 +37,26 @@ CALLABLES = (
     "F.relu nn.Linear nn.ModuleList nn.Sequential nn.ModuleDict nn.Parameter functools.partial functools.reduce Sub "
     "Model fn self.step self.sub self.layers.append x.item x.max items.append any"
 ).split()
-TARGETS = (
-    "x",
-    "y",
-    "z",
-    "n",
-    "G",
-    "self.n",
-    "self.sub",
-    "self.layers",
-    "x.data",
-    "x[0]",
-    "items[y]",
-    "(x, *y)",
-)
+TARGETS = ("x", "y", "z", "n", "G", "self.n", "self.sub", "self.layers", "x.data", "x[0]", "items[y]", "(x, *y)")
 EXPRESSIONS = (
-    *(
-        "({e} + {e})",
-        "({e} @ {e})",
-        "({e} // {e})",
-        "({e} % {e})",
-        "({e} ** {e})",
-        "({e} & {e})",
-        "({e} == {e} < {e})",
-    ),
-    *(
-        "({e} is {e})",
-        "({e} is not None)",
-        "({e} in {e})",
-        "({e} and {e} or {e})",
-        "(not {e})",
-        "(-{e})",
-        "(~{e})",
-    ),
-    *(
-        "({e} if {e} else {e})",
-        "({e}).{a}",
-        "({e})[{e}]",
-        "({e})[{e}:{e}, None, ...]",
-        "[{e}, *{e}]",
-        "({e}, {e})",
-    ),
+    *("({e} + {e})", "({e} @ {e})", "({e} // {e})", "({e} % {e})", "({e} ** {e})", "({e} & {e})", "({e} == {e} < {e})"),
+    *("({e} is {e})", "({e} is not None)", "({e} in {e})", "({e} and {e} or {e})", "(not {e})", "(-{e})", "(~{e})"),
+    *("({e} if {e} else {e})", "({e}).{a}", "({e})[{e}]", "({e})[{e}:{e}, None, ...]", "[{e}, *{e}]", "({e}, {e})"),
     *("{{{e}, {e}}}", "{{{e}: {e}, **{e}}}", "[{e} for y in {e} if {e}]", "{{{e}: {e} for y, z in {e}}}"),
-    *(
-        "({e} for x in {e} for y in x)",
-        "(lambda y=1, *z: {e})",
-        "(lambda: (yield {e}))",
-        "f'{{{n}!r:>{{{n}}}}}'",
-    ),
-    *(
-        "(y := {e})",
-        "{c}({e})",
-        "{c}({e}, *{e})",
-        "{c}({e}, {e}, k={e}, **{e})",
-        "({e})({e})",
-        "{c}()",
-        "{n}.{a}",
-    ),
+    *("({e} for x in {e} for y in x)", "(lambda y=1, *z: {e})", "(lambda: (yield {e}))", "f'{{{n}!r:>{{{n}}}}}'"),
+    *("(y := {e})", "{c}({e})", "{c}({e}, *{e})", "{c}({e}, {e}, k={e}, **{e})", "({e})({e})", "{c}()", "{n}.{a}"),
     *("isinstance({e}, (int, torch.Tensor, Sub))", "{c}({e}, {e})", "{n}.{a}({e})", "{n}.{a}()"),
 )
 SIMPLE = (
-    *(
-        "{e}",
-        "{t} = {e}",
-        "x = y = {e}",
-        "x += {e}",
-        "self.n -= {e}",
-        "x[0] *= {e}",
-        "z: {e} = {e}",
-        "return {e}",
-    ),
-    *(
-        "raise {e} from {e}",
-        "assert {e}, {e}",
-        "del x",
-        "del self.n, items[y:z]",
-        "y = yield {e}",
-        "yield from {e}",
-    ),
+    *("{e}", "{t} = {e}", "x = y = {e}", "x += {e}", "self.n -= {e}", "x[0] *= {e}", "z: {e} = {e}", "return {e}"),
+    *("raise {e} from {e}", "assert {e}, {e}", "del x", "del self.n, items[y:z]", "y = yield {e}", "yield from {e}"),
     *("pass", "import torch as m", "from . import G", "import os.path", "from elsewhere import z"),
 )
 COMPOUND = (
     *("if {e}:\n{b}\nelif {e}:\n{b}\nelse:\n{b}", "for {t} in {e}:\n{b}\n    if x: break\nelse:\n{b}"),
-    *(
-        "while {e}:\n{b}\n    continue",
-        "try:\n{b}\nexcept (KeyError, fn) as e:\n{b}\nelse:\n{b}\nfinally:\n{b}",
-    ),
-    *(
-        "with {e} as {t}, fn(x):\n{b}",
-        "def fn(x, /, y={e}, *m, n: {e}, **z) -> {e}:\n{b}",
-        "@{e}\ndef fn(*x):\n{b}",
-    ),
-    *(
-        "def fn(x=1, *m):\n    nonlocal y\n{b}\n    return fn",
-        "async def fn(x):\n    async for y in {e}: await x\n{b}",
-    ),
+    *("while {e}:\n{b}\n    continue", "try:\n{b}\nexcept (KeyError, fn) as e:\n{b}\nelse:\n{b}\nfinally:\n{b}"),
+    *("with {e} as {t}, fn(x):\n{b}", "def fn(x, /, y={e}, *m, n: {e}, **z) -> {e}:\n{b}", "@{e}\ndef fn(*x):\n{b}"),
+    *("def fn(x=1, *m):\n    nonlocal y\n{b}\n    return fn", "async def fn(x):\n    async for y in {e}: await x\n{b}"),
     "class Sub({n}):\n    y = {e}\n    n: int\n    @property\n    def forward(self, x):\n        y = x\n    {s}",
     "match {e}:\n    case [x, *y] if {e}:\n        {s}\n    case {{'k': z, **n}} | Sub(n=z):\n        {s}\n    case None | 3:\n        {s}",
 )
@@ -409,18 +334,7 @@ def damaged(program: bytes, number: int) -> bytes:
 
 ODDITIES = (
     *(b"\0", b"\f", b"\r", b"\r\n", b"\t", b"\\\n", b"\x1a", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80"),
-    *(
-        b"\x0b",
-        b"\xe2\x80\xa8",
-        b"\xc2\x85",
-        b";",
-        b"'''",
-        b"{",
-        b"lambda: ",
-        b"# noqa\n",
-        b"0" * 5000,
-        b"~" * 300,
-    ),
+    *(b"\x0b", b"\xe2\x80\xa8", b"\xc2\x85", b";", b"'''", b"{", b"lambda: ", b"# noqa\n", b"0" * 5000, b"~" * 300),
 )
 CODINGS = tuple(b"utf-8 latin-1 cp1252 utf-7 utf-16 ascii big5 shift_jis idna rot13 hex mbcs no-such".split())
 
@@ -434,9 +348,7 @@ def wrong_with(result: StaticResult, data: bytes, shown: str) -> Iterator[str]:
     if parses(data):
         if shown in reasons:
             yield f"skipped, though this Python reads it: {reasons[shown]}"
-    elif shown not in reasons and not any(
-        told.startswith(f"{shown} is left out: ") for told in result.warnings
-    ):
+    elif shown not in reasons and not any(told.startswith(f"{shown} is left out: ") for told in result.warnings):
         yield "this Python does not read it, and it is said to be neither skipped nor left out"
     if b"torch" in data and any(told.startswith(f"{shown} is left out: ") for told in result.warnings):
         yield "it is left out, and it names torch"

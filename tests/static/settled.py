@@ -97,11 +97,7 @@ class Program:
             lines += self._given(name, kind, scope)
             scope[name] = self._attributes[name] = kind
         forward = self._block(self._attributes, 2, self._random.randint(3, 6), methods=True)
-        parts = [
-            HEAD,
-            *(f"{name} = {value}\n" for name, _, value in constants),
-            "\n\nclass Model(nn.Module):\n",
-        ]
+        parts = [HEAD, *(f"{name} = {value}\n" for name, _, value in constants), "\n\nclass Model(nn.Module):\n"]
         given = ", ".join(f"{name}={value}" for name, _, value in parameters)
         parts += [f"    def __init__(self, {given}):\n        super().__init__()\n", *_indented(lines)]
         for name, body in self._methods:

@@ -278,11 +278,7 @@ def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: 
             {"picked"},
         ),
         ("        if x.sum() > 0:\n", "        made = 0\n        if x.sum() > 0:\n", layer),
-        (
-            "            return self.norm(z) + around\n",
-            "            return self.norm(z) + around + 1\n",
-            layer,
-        ),
+        ("            return self.norm(z) + around\n", "            return self.norm(z) + around + 1\n", layer),
         (
             "    index = torch.nonzero(x)\n",
             "    global made\n    made = None\n    index = torch.nonzero(x)\n",
@@ -312,11 +308,7 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
     assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
     asked.clear()
     told(warm, file, TEXT.replace("    return index\n", "    return index + 1\n"))
-    assert (
-        {"picked"}
-        <= {*asked}
-        <= {"picked", "Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
-    )
+    assert {"picked"} <= {*asked} <= {"picked", "Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
     asked.clear()
     config = "import torch._dynamo\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
     told(warm, file, TEXT.replace("LIMIT = 4\n", f"LIMIT = 4\n{config}"))

@@ -124,20 +124,14 @@ EDITS = (
     ("x.norm() + self.eps", "x.norm().item() + self.eps"),
     ("    eps = 1e-6\n", '    eps = torch.tensor(1e-6)\n    print("made")\n'),
     ("    checked = False\n", "    checked = True\n"),
-    (
-        "from near import scaled\n",
-        "from near import scaled as other\n\n\ndef scaled(x):\n    return x.tolist()\n",
-    ),
+    ("from near import scaled\n", "from near import scaled as other\n\n\ndef scaled(x):\n    return x.tolist()\n"),
     ("LIMIT = 4\n", "LIMIT = 2\n"),
     ("cross=True)\n", "cross=False)\n"),
     ("        if self.strict:\n", "        self.calls += 1\n        if self.calls > 3:\n"),
     ("self.strict = 0, False\n", "self.strict = 0, True\n"),
     ("        self.encoder.strict = True\n", "        self.encoder.last.norm = nn.Identity()\n"),
     ("        return scaled(x)\n", "        self.kept = x\n        return scaled(x)\n"),
-    (
-        "        x = self.mix(self.norm(x))\n",
-        "\n        x = self.norm(self.mix(x))\n        print(x.shape)\n",
-    ),
+    ("        x = self.mix(self.norm(x))\n", "\n        x = self.norm(self.mix(x))\n        print(x.shape)\n"),
     ("class Speaker(nn.Module):\n", "class Speaker(Tagger):\n"),
 )
 """A helper, what is deep in a module, class attributes, an import, a constant of the file, what a model makes, what it
@@ -274,7 +268,5 @@ def test_what_would_be_made_too_deep_is_not_lent(levels: int, tmp_path: Path) ->
     text = NESTED.replace("x = part(x)", "x = part(x) * x.sum().item()") + deep(levels)
     (tmp_path / "model.py").write_text(text)
     last = f"model.py::Level{levels - 1}"
-    (_, whole), (_, alone) = (
-        told([read([target], options(tmp_path), RULES)]) for target in ("model.py", last)
-    )
+    (_, whole), (_, alone) = (told([read([target], options(tmp_path), RULES)]) for target in ("model.py", last))
     assert {key: seen for key, seen in whole.items() if key[0] == last} == alone  # type: ignore[index]

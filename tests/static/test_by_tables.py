@@ -92,9 +92,7 @@ def test_what_a_decorated_function_is_to_its_caller(version: Version, tmp_path: 
 def test_draws_and_what_torch_makes_of_values(version: Version, tmp_path: Path) -> None:
     """Calls whose break the table tells, each on a line of its own."""
     table = torch_tables.load(version)
-    draws = sorted(
-        n for n in table._calls if n.startswith("random.") and n.count(".") == 1 and n[7].islower()
-    )
+    draws = sorted(n for n in table._calls if n.startswith("random.") and n.count(".") == 1 and n[7].islower())
     source = "import random\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        y = x * 2\n"
     source += "".join(f"        {name}(1)\n" for name in draws) + "        return y\n"
     first = (HEAD + source).count("\n", 0, (HEAD + source).index(f"{draws[0]}(1)")) + 1

@@ -247,9 +247,7 @@ def test_a_package_that_imports_when_asked(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    source = forward(
-        "self.net(x)\nlazy.helper(x)", "self.net = Net()", before="import lazy\nfrom lazy import Net"
-    )
+    source = forward("self.net(x)\nlazy.helper(x)", "self.net = Net()", before="import lazy\nfrom lazy import Net")
     assert sorted(known(tmp_path, source, name="Model")) == ["helper", "net"]
 
 
@@ -272,9 +270,7 @@ def build_part(cfg): return PARTS.build(cfg)
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "decorator"), [("Drop", "@PARTS.register()"), ("drop", "@PARTS.register('drop')")]
-)
+@pytest.mark.parametrize(("text", "decorator"), [("Drop", "@PARTS.register()"), ("drop", "@PARTS.register('drop')")])
 def test_a_class_that_a_registry_knows_by_a_text(text: str, decorator: str, tmp_path: Path) -> None:
     source = f"""{REGISTRY}
 {decorator}
@@ -404,11 +400,7 @@ def test_own_code_that_only_an_installed_package_calls(tmp_path: Path) -> None:
 
 
 CHOSEN = {
-    "by a text that is taken apart": (
-        "self.m = {'A': A, 'B': B}[path.rsplit('.', 1)[1]]()",
-        "path='model.A'",
-        "A",
-    ),
+    "by a text that is taken apart": ("self.m = {'A': A, 'B': B}[path.rsplit('.', 1)[1]]()", "path='model.A'", "A"),
     "by eval": ("self.m = eval(name)()", "name='A'", "A"),
     "by globals, one after the other": (
         "self.ms = nn.ModuleList()\nfor name in names:\n    self.ms.append(globals()[name]())\nself.m = self.ms[1]",
@@ -459,9 +451,7 @@ def test_a_method_bound_by_hand(tmp_path: Path) -> None:
     assert known(tmp_path, source)["a"] == "3"
 
 
-@pytest.mark.parametrize(
-    ("bases", "expected"), [("nn.Module, Called", {"a": "3"}), ("Called, nn.Module", {})]
-)
+@pytest.mark.parametrize(("bases", "expected"), [("nn.Module, Called", {"a": "3"}), ("Called, nn.Module", {})])
 def test_a_call_that_stands_behind_a_module(bases: str, expected: dict[str, str], tmp_path: Path) -> None:
     source = forward(
         "see(self.n, 'a')",
@@ -515,9 +505,7 @@ def test_files_beside_are_looked_at_and_the_package_stays_itself(tmp_path: Path)
     name. A star over a submodule that binds its own name takes that from the submodule, as it does in Python."""
     package = tmp_path / "site-packages" / "pkg"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(
-        "from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8"
-    )
+    (package / "__init__.py").write_text("from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8")
     (package / "rate.py").write_text("class Rate:\n    bias = True\nrate = Rate()\n", "utf-8")
     (package / "part.py").write_text(
         f"{HEAD}class Part(nn.Parameter):\n    def __call__(self):\n        return self * 2\n", "utf-8"
@@ -567,9 +555,7 @@ def test_what_a_module_holds_under_a_name(case: str, tmp_path: Path) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     body = "    def forward(self, x):\n        return x if x.sum() > 0 else x + 1\n"
-    (package / "parts.py").write_text(
-        f"{HEAD}class Gate(nn.Module):\n{body}def gate():\n    return Gate()\n", "utf-8"
-    )
+    (package / "parts.py").write_text(f"{HEAD}class Gate(nn.Module):\n{body}def gate():\n    return Gate()\n", "utf-8")
     (package / "model.py").write_text(
         f"import importlib\n{HEAD}from . import parts\nclass Model(nn.Module):\n    def __init__(self):\n"
         f"        super().__init__()\n        self.part = {BY_NAME[case]}\n"
@@ -644,43 +630,23 @@ def test_an_object_that_is_given_without_a_type(case: str, tmp_path: Path) -> No
 
 
 BUILT = {
-    "a function of the file": (
-        "def build(size):\n    part = Gate(size)\n    return Net(part, 3)\n",
-        "",
-        "Gate",
-    ),
-    "a list of modules": (
-        "def build(n):\n    return Net(other=n, part=[Gate(1), Gate(2)])\n",
-        "",
-        "list(Gate, Gate)",
-    ),
+    "a function of the file": ("def build(size):\n    part = Gate(size)\n    return Net(part, 3)\n", "", "Gate"),
+    "a list of modules": ("def build(n):\n    return Net(other=n, part=[Gate(1), Gate(2)])\n", "", "list(Gate, Gate)"),
     "one that hands on what it is given": (
         "def inner(part):\n    return Net(part, 3)\ndef build():\n    return inner(Gate(2))\n",
         "",
         "plain@config",
     ),
-    "a class method": (
-        "",
-        "    @classmethod\n    def of(cls, size): return cls(other=1, part=Gate(size))\n",
-        "Gate",
-    ),
+    "a class method": ("", "    @classmethod\n    def of(cls, size): return cls(other=1, part=Gate(size))\n", "Gate"),
     "no class method": ("", "    def of(self, size): return cls(other=1, part=Gate(size))\n", "plain@config"),
-    "a list of any length": (
-        "def build(n):\n    return Net([Gate(i) for i in range(n)], 3)\n",
-        "",
-        "list[Gate]",
-    ),
+    "a list of any length": ("def build(n):\n    return Net([Gate(i) for i in range(n)], 3)\n", "", "list[Gate]"),
     "a constructor of another class": (
         "class Whole(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
         "        self.net = Net(Gate(n), 3)\n",
         "",
         "Gate",
     ),
-    "a method of another class": (
-        "class Whole:\n    def made(self, n): return Net(Gate(n), 3)\n",
-        "",
-        "plain@config",
-    ),
+    "a method of another class": ("class Whole:\n    def made(self, n): return Net(Gate(n), 3)\n", "", "plain@config"),
     "a number": ("def build(size):\n    return Net(size + 1, 3)\n", "", "plain@config"),
 }
 """What makes an object of a class, functions and methods, and what of it is known of its part."""
@@ -934,16 +900,10 @@ FIRST, SECOND = "x * x.sum().item()", "x * x.max().item()"
             f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nelse:\n    raise X",
             2,
         ),
-        (
-            f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nraise X",
-            2,
-        ),
+        (f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nraise X", 2),
         (f"if self.kind == 'a':\n    return {FIRST}\nif self.kind == 'b':\n    return {SECOND}\nraise X", 2),
         (f"if self.kind == 'a':\n    return {FIRST}\nraise X", 1),
-        (
-            f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nreturn x",
-            0,
-        ),
+        (f"if self.kind == 'a':\n    return {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nreturn x", 0),
         (f"if self.kind == 'a':\n    x = {FIRST}\nelif self.kind == 'b':\n    return {SECOND}\nraise X", 0),
     ],
 )
@@ -993,8 +953,7 @@ FILLED_BY = {
     ),
     "a table that defaults list": (
         "names=('Quiet', 'Loud')",
-        "self.parts = nn.ModuleDict({name: globals()[name]() for name in names})\n"
-        "self.body = self.parts['Loud']",
+        "self.parts = nn.ModuleDict({name: globals()[name]() for name in names})\nself.body = self.parts['Loud']",
     ),
     "one by one": (
         "",

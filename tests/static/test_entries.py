@@ -105,9 +105,7 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize("kind", ["tower", "tower_encoder"])
 def test_a_part_that_a_registry_knows_by_a_text(kind: str, tmp_path: Path) -> None:
-    whole = CONFIGURATION.format(
-        name="WholeConfig", kind="whole", parts=f'{{"tower": Part(Any, kind="{kind}")}}'
-    )
+    whole = CONFIGURATION.format(name="WholeConfig", kind="whole", parts=f'{{"tower": Part(Any, kind="{kind}")}}')
     files = {
         "tower/configuration.py": CONFIGURATION.format(name="TowerConfig", kind=kind, parts="{}"),
         "tower/modeling.py": f"{HEAD}from .configuration import TowerConfig\n{TOWER}",
@@ -165,9 +163,7 @@ class Whole(nn.Module):
         ("::make", [7], ["model.py::make"]),
     ],
 )
-def test_a_class_in_a_function_is_read(
-    name: str, lines: list[int], targets: list[str], tmp_path: Path
-) -> None:
+def test_a_class_in_a_function_is_read(name: str, lines: list[int], targets: list[str], tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MADE)
     result = read([f"model.py{name}"], ReadOptions(root=tmp_path))
     assert [finding.line for finding in result.findings] == lines
@@ -300,9 +296,7 @@ BUILDERS = {
 def test_who_makes_a_model_tells_what_it_is_given(case: str, tmp_path: Path) -> None:
     body, made = BUILDERS[case]
     assert breaks(tmp_path, TOLD_BY_A_BUILDER.format(body=body, made=made)) == 1
-    assert (
-        breaks(tmp_path, TOLD_BY_A_BUILDER.format(body="self.model = Model(options.block)", made="None")) == 0
-    )
+    assert breaks(tmp_path, TOLD_BY_A_BUILDER.format(body="self.model = Model(options.block)", made="None")) == 0
 
 
 ANY_NUMBER = """
@@ -478,8 +472,7 @@ GIVEN = {
     ),
     "the other name": (f"def get_example_inputs(n=2):\n    return torch.randn(n), {X} > 0\n", [MASK]),
     "a helper's": (
-        f"def made(n):\n    return {X}, torch.zeros(n, dtype=torch.bool)\n"
-        "def get_inputs():\n    return made(2)\n",
+        f"def made(n):\n    return {X}, torch.zeros(n, dtype=torch.bool)\ndef get_inputs():\n    return made(2)\n",
         [MASK],
     ),
     "a method's": (
@@ -487,10 +480,7 @@ GIVEN = {
         [MASK],
     ),
     "an attribute's": (f"class Model(Base):\n    example_input_array = {X}, {X} > 0\n", [MASK]),
-    "a table of tensors": (
-        f"def get_inputs():\n    return {{0: {X}, 1: {X} > 0}}\n",
-        [],
-    ),
+    "a table of tensors": (f"def get_inputs():\n    return {{0: {X}, 1: {X} > 0}}\n", []),
     "how it is built": (
         f"def get_init_inputs():\n    return dict(flag=True)\ndef get_inputs():\n    return [{X}]\n",
         [LOUD],
@@ -522,9 +512,7 @@ def test_a_file_that_gives_inputs_says_how_its_model_is_called(name: str, named:
     assert [f.rule for f in found if f.confidence != "low"] == rules
 
 
-@pytest.mark.parametrize(
-    "makes", ["def get_model():\n    return Net(flag=True)\n", "model = Net(flag=True)\n"]
-)
+@pytest.mark.parametrize("makes", ["def get_model():\n    return Net(flag=True)\n", "model = Net(flag=True)\n"])
 def test_a_file_that_makes_its_model_says_how_it_is_built(makes: str, tmp_path: Path) -> None:
     text = HEAD + CALLED.replace("Model", "Net") + makes + f"def get_inputs():\n    return {X}, {X} > 0\n"
     (tmp_path / "model.py").write_text(text)
@@ -582,8 +570,7 @@ UNKNOWN_INPUTS = {
     "one twice": "def get_inputs():\n    return (3,), dict(x=torch.ones(2))\n",
     "no more than the mask": "def get_inputs():\n    return dict(mask=torch.ones(2) > 0)\n",
     "cases nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return {'cases': batch()}\n",
-    "some cases": "from elsewhere import batch\n"
-    "def get_inputs():\n    return {'cases': {'a': (3,), **batch()}}\n",
+    "some cases": "from elsewhere import batch\ndef get_inputs():\n    return {'cases': {'a': (3,), **batch()}}\n",
 }
 
 
@@ -619,9 +606,7 @@ BOTH = "{'cases': {'first': [torch.randn(2)], 'then': dict(x=torch.randn(2), fla
         (f"def get_inputs():\n    return {BOTH}\n", "high"),
     ],
 )
-def test_a_flag_is_given_by_what_is_there_once_the_file_has_run(
-    gives: str, told: str, tmp_path: Path
-) -> None:
+def test_a_flag_is_given_by_what_is_there_once_the_file_has_run(gives: str, told: str, tmp_path: Path) -> None:
     """By one of several calls, too."""
     (tmp_path / "model.py").write_text(HEAD + FLAGGED + gives)
     found = read(["model.py::Model"], ReadOptions(root=tmp_path, low=True)).findings
@@ -685,15 +670,11 @@ def test_a_file_that_makes_a_model_of_another_file(made: str, inputs: str, tmp_p
 
 
 def test_a_gradient_is_there_in_training(tmp_path: Path) -> None:
-    body = (
-        "    def forward(self, x):\n        for p in self.parameters():\n            if p.grad is not None:\n"
-    )
+    body = "    def forward(self, x):\n        for p in self.parameters():\n            if p.grad is not None:\n"
     body += "                x = x * p.grad.norm().item()\n        return x\n"
     (tmp_path / "model.py").write_text(f"{HEAD}{NET.partition('    def forward')[0]}{body}")
     found = {
-        mode: [
-            f.confidence for f in read(["model.py"], ReadOptions(root=tmp_path, mode=mode, low=True)).findings
-        ]
+        mode: [f.confidence for f in read(["model.py"], ReadOptions(root=tmp_path, mode=mode, low=True)).findings]
         for mode in ("infer", "train")
     }
     assert found == {"infer": ["low"], "train": ["high"]}
@@ -755,7 +736,9 @@ def test_every_item_of_a_loop_that_compiles_is_a_target(tmp_path: Path) -> None:
 
 
 def test_what_another_compile_takes_is_no_target(tmp_path: Path) -> None:
-    source = "import re\nimport torch\nclass Model:\n    def compile(self, loss): ...\n    def fit(self, x):\n        {}\n"
+    source = (
+        "import re\nimport torch\nclass Model:\n    def compile(self, loss): ...\n    def fit(self, x):\n        {}\n"
+    )
     lines = "self.compile(loss=x); re.compile('a'); compile('1', 'a', 'eval'); torch.jit.compile(x)"
     (tmp_path / "other.py").write_text(source.format(lines))
     assert not read(["other.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")).targets

@@ -111,12 +111,9 @@ SHAPES = {
     "a sum of 600": forward("return " + " + ".join(["x"] * 600)),
     "a chain of 300 calls": forward("return x" + ".abs()" * 300),
     "400 elifs": forward(
-        "if n == -1: y = 0\n" + "".join(f"elif n == {i}: y = {i}\n" for i in range(400)),
-        sig="self, x, n: int",
+        "if n == -1: y = 0\n" + "".join(f"elif n == {i}: y = {i}\n" for i in range(400)), sig="self, x, n: int"
     ),
-    "90 nested ifs": forward(
-        "\n".join(" " * i + f"if x.sum() > {i}:" for i in range(90)) + "\n" + " " * 90 + "x = 1"
-    ),
+    "90 nested ifs": forward("\n".join(" " * i + f"if x.sum() > {i}:" for i in range(90)) + "\n" + " " * 90 + "x = 1"),
     "nested loops over layers": forward(
         "".join(" " * i + f"for a{i} in self.l:\n" for i in range(7)) + " " * 7 + "x = x + a0(x)\n",
         init="self.l = nn.ModuleList([nn.Linear(1, 1), nn.Linear(2, 2), nn.Linear(3, 3), nn.Linear(4, 4)])",
@@ -126,8 +123,7 @@ SHAPES = {
     ),
     "400 lists in one another": forward("x = [x]\n" * 400 + "if x: return x"),
     "recursion that grows": forward(
-        "f(x, x)",
-        before="def f(x, y):\n    if x > 0:\n        return f((x, y), (y, x))\n    return f([y], {'a': x})\n",
+        "f(x, x)", before="def f(x, y):\n    if x > 0:\n        return f((x, y), (y, x))\n    return f([y], {'a': x})\n"
     ),
     "dicts of themselves": forward(
         "d = {}\nd['a'] = d\nfor i in range(9):\n    d[i] = d\n    d = {'x': d, 'y': d}\nif d: return d"
@@ -146,15 +142,10 @@ SHAPES = {
     "23 diamonds": forward("return A23()", before=DIAMONDS),
     "500 bases in a row": forward(
         "return C499()",
-        before="class C0(nn.Module): pass\n"
-        + "".join(f"class C{i}(C{i - 1}): pass\n" for i in range(1, 500)),
+        before="class C0(nn.Module): pass\n" + "".join(f"class C{i}(C{i - 1}): pass\n" for i in range(1, 500)),
     ),
-    "class attributes in a circle": forward(
-        "return A.b", before="class A:\n    b = B.b\nclass B:\n    b = A.b\n"
-    ),
-    "objects in a circle": forward(
-        "return A().b", before="class A:\n    b = B().b\nclass B:\n    b = A().b\n"
-    ),
+    "class attributes in a circle": forward("return A.b", before="class A:\n    b = B.b\nclass B:\n    b = A.b\n"),
+    "objects in a circle": forward("return A().b", before="class A:\n    b = B().b\nclass B:\n    b = A().b\n"),
     "globals in a circle": forward("return P", before="P = Q + 1\nQ = P + 1\n"),
     "a decorator of itself": forward("return f(x)", before="@f\ndef f(g): return f(g)\n"),
     "a property of itself": forward("return self.a", before="").replace(
@@ -216,10 +207,7 @@ def test_deep_suspects_are_told(name: str, tmp_path: Path) -> None:
 
 MANY_ELIFS = {
     "in a module": HEAD + "if a: pass\n" + "elif a: pass\n" * 1400 + forward("return x.item()"),
-    "in a class": HEAD
-    + "class A:\n    if a: pass\n"
-    + "    elif a: pass\n" * 1400
-    + forward("return x.item()"),
+    "in a class": HEAD + "class A:\n    if a: pass\n" + "    elif a: pass\n" * 1400 + forward("return x.item()"),
 }
 
 
@@ -231,9 +219,7 @@ def test_a_long_chain_of_elif_is_read_like_any_other(name: str, tmp_path: Path) 
     assert [finding.rule for finding in result.findings] == ["TCR201"]
 
 
-TOO_DEEP = {
-    "a decorator": HEAD + f"@f{'.a' * 2800}\ndef f(x): return x.item()\n" + forward("return f(x)"),
-}
+TOO_DEEP = {"a decorator": HEAD + f"@f{'.a' * 2800}\ndef f(x): return x.item()\n" + forward("return f(x)")}
 
 
 @pytest.mark.parametrize("name", TOO_DEEP)
@@ -295,15 +281,7 @@ def test_results_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     outputs = []
     for seed in ("0", "1"):
         done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                DIGEST,
-                str(TESTS),
-                str(tmp_path),
-                *names,
-                *map(str, _library_files()[:12]),
-            ],
+            [sys.executable, "-c", DIGEST, str(TESTS), str(tmp_path), *names, *map(str, _library_files()[:12])],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

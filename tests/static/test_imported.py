@@ -32,9 +32,7 @@ def test_imports_of_a_text(text: str) -> None:
     assert list(dict.fromkeys(found)) == TEXTS[text]
 
 
-@pytest.mark.parametrize(
-    "text", ["from" + " " * 40_000 + "x", "from . import (" + "(" * 20_000, "import " * 20_000]
-)
+@pytest.mark.parametrize("text", ["from" + " " * 40_000 + "x", "from . import (" + "(" * 20_000, "import " * 20_000])
 def test_any_text_is_read_soon(text: str) -> None:
     began = time.process_time()
     list(imports_in(f'"""\n{text}\n"""'.encode(), "pkg", lambda _: True))

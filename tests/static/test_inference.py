@@ -90,10 +90,7 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
     "conditional expression": ("see(1 if m is None else m, 'a')", {"a": "1 | tensor"}),
     "is_tensor": ("if torch.is_tensor(u):\n    see(u, 'a')", {"a": "tensor"}),
     "isinstance": ("if isinstance(u, torch.Tensor):\n    see(u, 'a')", {"a": "tensor"}),
-    "isinstance of several": (
-        "if isinstance(u, (int, float)):\n    see(u, 'a')",
-        {"a": "plain@config"},
-    ),
+    "isinstance of several": ("if isinstance(u, (int, float)):\n    see(u, 'a')", {"a": "plain@config"}),
     "isinstance of classes in a name": (
         "kinds = (dict, torch.Tensor)\nif isinstance(m, kinds):\n    see(m, 'a')\n"
         "if isinstance(m, (str, *kinds)):\n    see(m, 'b')\n"
@@ -112,10 +109,7 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
         "y = 3 if n > 1 else x\nif isinstance(y, int):\n    see(y, 'a')\nelse:\n    see(y, 'b')",
         {"a": "3", "b": "tensor?"},
     ),
-    "attribute": (
-        "if self.head is not None:\n    see(self.head(x), 'a')",
-        {"a": "tensor[float]"},
-    ),
+    "attribute": ("if self.head is not None:\n    see(self.head(x), 'a')", {"a": "tensor[float]"}),
     "walrus": ("if (y := m) is not None:\n    see(y, 'a')", {"a": "tensor"}),
     "walrus after a narrowing operand": (
         "if m is not None and (y := m.sum()) is not None:\n    see(y, 'a')",
@@ -123,20 +117,11 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "walrus in a call": ("see((y := x.abs()), 'a')\nsee(y, 'b')", {"a": "tensor", "b": "tensor"}),
     "constant folding": ("if 1 > 2:\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
-    "compiling": (
-        "if torch.compiler.is_compiling():\n    see(x, 'a')\nelse:\n    see(x, 'b')",
-        {"a": "tensor?"},
-    ),
+    "compiling": ("if torch.compiler.is_compiling():\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"a": "tensor?"}),
     "in a literal": ("if 'a' in ('a', 'b'):\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"a": "tensor?"}),
     "after return": ("return x\nsee(x, 'a')", {}),
-    "after if that returns on both sides": (
-        "if n > 1:\n    return x\nelse:\n    return m\nsee(x, 'a')",
-        {},
-    ),
-    "undecided": (
-        "y = x.argmax() if n > 1 else x.shape[0]\nsee(y, 'a')",
-        {"a": "int@shape | tensor[int]"},
-    ),
+    "after if that returns on both sides": ("if n > 1:\n    return x\nelse:\n    return m\nsee(x, 'a')", {}),
+    "undecided": ("y = x.argmax() if n > 1 else x.shape[0]\nsee(y, 'a')", {"a": "int@shape | tensor[int]"}),
 }
 
 
@@ -151,10 +136,7 @@ def test_narrowing(case: str, tmp_path: Path) -> None:
     assert known(tmp_path, source) == expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [("infer", {"b"}), ("train", {"a"}), (None, {"a", "b"})],
-)
+@pytest.mark.parametrize(("mode", "expected"), [("infer", {"b"}), ("train", {"a"}), (None, {"a", "b"})])
 def test_training_is_what_the_mode_says(mode: str, expected: set[str], tmp_path: Path) -> None:
     source = forward("if self.training:\n    see(x, 'a')\nelse:\n    see(x, 'b')")
     assert set(known(tmp_path, source, mode=mode)) == expected  # type: ignore[arg-type]
@@ -168,15 +150,9 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "for over nothing": ("for i in ():\n    see(i, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
     "enumerate": ("for i, y in enumerate([x, x]):\n    see(i, 'a')", {"a": "0 / 1"}),
     "enumerate from one": ("for i, y in enumerate([x, x], 1):\n    see(i, 'a')", {"a": "1 / 2"}),
-    "enumerate from one by name": (
-        "for i, y in enumerate([x, x], start=1):\n    see(i, 'a')",
-        {"a": "1 / 2"},
-    ),
+    "enumerate from one by name": ("for i, y in enumerate([x, x], start=1):\n    see(i, 'a')", {"a": "1 / 2"}),
     "zip": ("for a, b in zip([x], [3]):\n    see(b, 'a')", {"a": "3"}),
-    "loop carried": (
-        "y = 0\nfor i in range(n):\n    y = y + x\nsee(y, 'a')",
-        {"a": "0 | tensor?"},
-    ),
+    "loop carried": ("y = 0\nfor i in range(n):\n    y = y + x\nsee(y, 'a')", {"a": "0 | tensor?"}),
     "break": ("y = 0\nfor i in range(n):\n    y = x\n    break\nsee(y, 'a')", {"a": "0 | tensor?"}),
     "continue": (
         "y = 0\nfor i in range(n):\n    if i:\n        continue\n    y = x\nsee(y, 'a')",
@@ -223,18 +199,12 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "dict item": ("d = {}\nd['k'] = x\nsee(d['k'], 'a')", {"a": "tensor?"}),
     "dict display": ("d = {'k': x, **{'j': 1}}\nsee(d['j'], 'a')", {"a": "1"}),
     "dict get": ("d = {'k': x}\nsee(d.get('k'), 'a')\nsee(d.get('z', 3), 'b')", {"a": "tensor?", "b": "3"}),
-    "dict items": (
-        "for k, v in {'k': x}.items():\n    see(k, 'a')\n    see(v, 'b')",
-        {"a": "'k'", "b": "tensor?"},
-    ),
+    "dict items": ("for k, v in {'k': x}.items():\n    see(k, 'a')\n    see(v, 'b')", {"a": "'k'", "b": "tensor?"}),
     "del": ("d = {'k': x, 'j': 1}\ndel d['j']\nsee(d['k'], 'a')", {"a": "tensor?"}),
     "slice of a list": ("see([1, x, 2][1:][0], 'a')", {"a": "tensor?"}),
     "list comprehension": ("see([y.argmax() for y in x][0], 'a')", {"a": "tensor[int]"}),
     "comprehension has its own scope": ("y = 1\nz = [y for y in x]\nsee(y, 'a')", {"a": "1"}),
-    "comprehension condition": (
-        "see([y for y in (1, None) if y is not None], 'a')",
-        {"a": "list(1)"},
-    ),
+    "comprehension condition": ("see([y for y in (1, None) if y is not None], 'a')", {"a": "list(1)"}),
     "dict comprehension": ("see({k: x for k in range(n)}[0], 'a')", {"a": "tensor?"}),
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),
     "global": ("global G\nG = x\nsee(x, 'a')", {"a": "tensor?"}),
@@ -266,28 +236,16 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "star argument": ("def f(a, b): see(b, 'a')", "f(*(1, x))", {"a": "tensor?"}),
     "keyword parameter": ("def f(**k): see(k['m'], 'a')", "f(m=x)", {"a": "tensor?"}),
     "keyword argument": ("def f(a, m): see(m, 'a')", "f(1, **{'m': x})", {"a": "tensor?"}),
-    "passed on": (
-        "def g(a, m=None): see(m, 'a')\ndef f(*a, **k): g(*a, **k)",
-        "f(1, m=x)",
-        {"a": "tensor?"},
-    ),
+    "passed on": ("def g(a, m=None): see(m, 'a')\ndef f(*a, **k): g(*a, **k)", "f(1, m=x)", {"a": "tensor?"}),
     "returns": ("def f(a): return a.argmax()", "see(f(x), 'a')", {"a": "tensor[int]"}),
     "returns nothing": ("def f(a): a.argmax()", "see(f(x), 'a')", {"a": "None"}),
-    "returns one of two": (
-        "def f(a, n):\n    if n: return a\n    return 1",
-        "see(f(x, n), 'a')",
-        {"a": "1 | tensor?"},
-    ),
+    "returns one of two": ("def f(a, n):\n    if n: return a\n    return 1", "see(f(x, n), 'a')", {"a": "1 | tensor?"}),
     "returns what it says": (
         "from elsewhere import g\ndef f(a) -> torch.Tensor: return g()",
         "see(f(x), 'a')",
         {"a": "tensor"},
     ),
-    "annotated parameter": (
-        "from elsewhere import g\ndef f(a: torch.Tensor): see(a, 'a')",
-        "f(g())",
-        {"a": "tensor"},
-    ),
+    "annotated parameter": ("from elsewhere import g\ndef f(a: torch.Tensor): see(a, 'a')", "f(g())", {"a": "tensor"}),
     "tuple of results": ("def f(a): return a, a.argmax()", "p, q = f(x)\nsee(q, 'a')", {"a": "tensor[int]"}),
     "lambda": ("f = lambda a: a.argmax()", "see(f(x), 'a')", {"a": "tensor[int]"}),
     "lambda with default": ("", "see((lambda a, b=x: b)(1), 'a')", {"a": "tensor?"}),
@@ -348,11 +306,7 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         "f(x)",
         {"a": "7"},
     ),
-    "disabled": (
-        "@torch.compiler.disable\ndef f(a): see(a, 'a')",
-        "f(x)",
-        {},
-    ),
+    "disabled": ("@torch.compiler.disable\ndef f(a): see(a, 'a')", "f(x)", {}),
     "checkpoint": (
         "from torch.utils.checkpoint import checkpoint\ndef f(a, b): see(b, 'a')",
         "checkpoint(f, 1, x, use_reentrant=False)",
@@ -425,25 +379,13 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "global built up": ("N = 1\nN += 2", "see(N == 1, 'a')", {"a": "bool@config"}),
     "made in a match": ("match 1:\n    case _:\n        def f(a): see(a, 'a')", "f(x)", {"a": "tensor?"}),
     "global made by a call": ("def f(): return 3\nN = f()", "see(N, 'a')", {"a": "3"}),
-    "aliased module": (
-        "import torch.nn.functional as G",
-        "see(G.softmax(x, -1), 'a')",
-        {"a": "tensor[floating]"},
-    ),
+    "aliased module": ("import torch.nn.functional as G", "see(G.softmax(x, -1), 'a')", {"a": "tensor[floating]"}),
     "aliased function": ("from torch import argmax as am", "see(am(x), 'a')", {"a": "tensor[int]"}),
     "callable": (
         "class C:\n    def __call__(self): pass\nclass D: pass",
         "see(callable(len), 'a'); see(callable(self.forward), 'b'); see(callable(None), 'c')\n"
         "see(callable(x), 'd'); see(callable(C()), 'e'); see(callable(D()), 'f'); see(callable(x.sum), 'g')",
-        {
-            "a": "bool@call",
-            "b": "True",
-            "c": "False",
-            "d": "False",
-            "e": "True",
-            "f": "bool@call",
-            "g": "True",
-        },
+        {"a": "bool@call", "b": "True", "c": "False", "d": "False", "e": "True", "f": "bool@call", "g": "True"},
     ),
     "object of one of several classes": (
         "class A: pass\nclass B: pass\nclass C(A): pass",
@@ -513,12 +455,7 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "configuration is plain": ("", "self.n = n", "see(self.n, 'a')", {"a": "3 | int@config"}),
     "unknown configuration": ("", "self.h = config.heads", "see(self.h > 1, 'a')", {"a": "bool@config"}),
     "constant attribute": ("", "self.n = 4", "see(self.n, 'a')", {"a": "4"}),
-    "buffer": (
-        "",
-        "self.register_buffer('m', torch.zeros(3).bool())",
-        "see(self.m, 'a')",
-        {"a": "tensor[bool]"},
-    ),
+    "buffer": ("", "self.register_buffer('m', torch.zeros(3).bool())", "see(self.m, 'a')", {"a": "tensor[bool]"}),
     "parameter": ("", "self.w = nn.Parameter(torch.zeros(3))", "see(self.w, 'a')", {"a": "tensor"}),
     "weight of a layer": ("", "self.l = nn.Linear(3, 3)", "see(self.l.weight, 'a')", {"a": "tensor[float]"}),
     "layer of torch": ("", "self.l = nn.Linear(3, 3)", "see(self.l(x), 'a')", {"a": "tensor[float]"}),
@@ -596,15 +533,13 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         {"block": "tensor?", "other": "tensor[int]"},
     ),
     "subclass of sequential": (
-        BLOCK
-        + "class S(nn.Sequential):\n    def __init__(self):\n        super().__init__(Block(), Other())",
+        BLOCK + "class S(nn.Sequential):\n    def __init__(self):\n        super().__init__(Block(), Other())",
         "self.s = S()",
         "see(self.s(x), 'a')",
         {"block": "tensor?", "other": "tensor[int]", "a": "tensor[int]"},
     ),
     "subclass of sequential with a forward": (
-        BLOCK
-        + "class S(nn.Sequential):\n    def forward(self, y):\n        for m in self:\n            y = m(y)\n"
+        BLOCK + "class S(nn.Sequential):\n    def forward(self, y):\n        for m in self:\n            y = m(y)\n"
         "        return y",
         "self.s = S(Block())",
         "see(self.s(x), 'a')",
@@ -624,18 +559,8 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "see(self.b(x), 'a')",
         {"a": "tensor?"},
     ),
-    "a hook function in an attribute": (
-        "def f(a): see(a, 'a')",
-        "self.act = f",
-        "self.act(x)",
-        {"a": "tensor?"},
-    ),
-    "activation by name": (
-        "",
-        "self.act = getattr(F, 'sigmoid')",
-        "see(self.act(x), 'a')",
-        {"a": "tensor[floating]"},
-    ),
+    "a hook function in an attribute": ("def f(a): see(a, 'a')", "self.act = f", "self.act(x)", {"a": "tensor?"}),
+    "activation by name": ("", "self.act = getattr(F, 'sigmoid')", "see(self.act(x), 'a')", {"a": "tensor[floating]"}),
     "method": ("", "self.n = 4", "see(self.extra_repr() is None, 'a')", {"a": "True"}),
 }
 
@@ -782,13 +707,7 @@ def test_classes(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "from base import Base",
-        "import base\nBase = base.Base",
-        "from .base import Base",
-        "from base import *",
-    ],
+    "line", ["from base import Base", "import base\nBase = base.Base", "from .base import Base", "from base import *"]
 )
 def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(
@@ -810,9 +729,7 @@ def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
         ("__all__ = ['other']\n__all__.append('zip')\n", False),
     ],
 )
-def test_a_star_brings_what_the_module_says_and_hides_no_builtin(
-    exported: str, builtin: bool, tmp_path: Path
-) -> None:
+def test_a_star_brings_what_the_module_says_and_hides_no_builtin(exported: str, builtin: bool, tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(
         exported + "def zip(*args): return [(1, 1)]\n_hidden = 3\nother = 4\n", encoding="utf-8"
     )
@@ -827,9 +744,7 @@ def test_a_star_brings_what_the_module_says_and_hides_no_builtin(
 def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     inner = tmp_path / "pkg" / "inner"
     inner.mkdir(parents=True)
-    (tmp_path / "pkg" / "__init__.py").write_text(
-        "from .inner.base import Base as Public\n", encoding="utf-8"
-    )
+    (tmp_path / "pkg" / "__init__.py").write_text("from .inner.base import Base as Public\n", encoding="utf-8")
     (inner / "__init__.py").write_text("", encoding="utf-8")
     (inner / "base.py").write_text(
         "from torch import nn\nfrom probe import see\nfrom ..util import top\n"
@@ -837,15 +752,11 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     (tmp_path / "pkg" / "util.py").write_text("def top(y):\n    return y.argmax()\n", encoding="utf-8")
-    assert known(tmp_path, "from pkg import Public\nclass Model(Public): pass\n", name="Model") == {
-        "a": "tensor[int]"
-    }
+    assert known(tmp_path, "from pkg import Public\nclass Model(Public): pass\n", name="Model") == {"a": "tensor[int]"}
 
 
 def test_a_module_that_inherits_its_forward_from_torch(tmp_path: Path) -> None:
-    chained = (
-        "class Block(nn.Module):\n    def forward(self, x):\n        see(x, 'a')\n        return x.argmax()\n"
-    )
+    chained = "class Block(nn.Module):\n    def forward(self, x):\n        see(x, 'a')\n        return x.argmax()\n"
     chained += "class Model(nn.Sequential):\n    def __init__(self): super().__init__(Block(), Block())\n"
     assert known(tmp_path, chained, name="Model") == {"a": "tensor? / tensor[int]"}
     replaced = "class Model(nn.Linear):\n    @property\n    def weight(self):\n        see(self.w, 'a')\n"

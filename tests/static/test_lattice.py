@@ -24,12 +24,7 @@ from tcready.static.domain.values import (
 )
 
 TENSORS = st.builds(
-    Tensor,
-    st.sampled_from([None, "bool", "int", "float"]),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
+    Tensor, st.sampled_from([None, "bool", "int", "float"]), st.booleans(), st.booleans(), st.booleans(), st.booleans()
 )
 CONSTANTS = st.sampled_from([NONE, Const(True), Const(0), Const(1), Const(1.0), Const("a")])
 PLAINS = st.builds(
@@ -44,20 +39,14 @@ SIMPLE = st.one_of(TENSORS, CONSTANTS, PLAINS, OBJECTS, UNKNOWNS)
 
 def sequences(inner: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
     kinds = st.sampled_from(["list", "tuple", "set", "iterator"])
-    known = st.builds(
-        Sequence, kinds, st.lists(inner, max_size=4).map(tuple), st.just(UNKNOWN), st.booleans()
-    )
+    known = st.builds(Sequence, kinds, st.lists(inner, max_size=4).map(tuple), st.just(UNKNOWN), st.booleans())
     return st.one_of(known, st.builds(Sequence, kinds, st.none(), inner, st.booleans()))
 
 
 def mappings(inner: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
     entries = st.dictionaries(st.sampled_from(["a", "b", 1]), inner, max_size=3)
     return st.builds(
-        Mapping,
-        entries.map(lambda d: tuple(d.items())),
-        st.one_of(st.none(), inner),
-        st.booleans(),
-        st.booleans(),
+        Mapping, entries.map(lambda d: tuple(d.items())), st.one_of(st.none(), inner), st.booleans(), st.booleans()
     )
 
 

@@ -137,9 +137,7 @@ def test_every_file_is_in_a_layer() -> None:
 
 def test_rooms_of_the_engine_know_one_another_by_contract_alone() -> None:
     rooms = LAYERS["engine"][LAYERS["engine"].index("interp.names") : -1]
-    wrong = [
-        f"{room} imports {other}" for room in rooms for other in sorted(imported(room)) if other in rooms
-    ]
+    wrong = [f"{room} imports {other}" for room in rooms for other in sorted(imported(room)) if other in rooms]
     assert wrong == []
 
 

@@ -14,9 +14,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 SHAPES = {0: (), 1: (6,), 2: (4, 6), 3: (2, 4, 6), 4: (2, 4, 6, 6), 5: (1, 4, 6, 6, 6)}
 ARGUMENTS: dict[str, tuple[Callable[[Any], tuple[Any, ...]], ...]] = {
-    **dict.fromkeys(
-        ("conv1d", "conv2d", "conv3d"), (lambda x: (torch.rand(3, x.shape[1], *(1,) * (x.dim() - 2)),),)
-    ),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), (lambda x: (torch.rand(3, x.shape[1], *(1,) * (x.dim() - 2)),),)),
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
         (lambda x: (torch.rand(x.shape[1], 3, *(1,) * (x.dim() - 2)),),),
@@ -123,9 +121,7 @@ def modules() -> list[tuple[str, Any, Any]]:
                 for x in (torch.rand(shape), torch.zeros(shape, dtype=torch.int64)):
                     try:
                         made = cls(*given)
-                        result = (
-                            made(x) if "Distance" not in name and "Similarity" not in name else made(x, x)
-                        )
+                        result = made(x) if "Distance" not in name and "Similarity" not in name else made(x, x)
                     except Exception:  # it is not made of these, or takes no such input
                         continue
                     if isinstance(result, torch.Tensor):
@@ -143,13 +139,4 @@ def test_modules_give_so_many_dimensions() -> None:
             assert told.rank == result.dim(), shown
             asked.add(name)
     assert len(asked) > 80
-    assert asked >= {
-        "Linear",
-        "Conv2d",
-        "LayerNorm",
-        "BatchNorm2d",
-        "Embedding",
-        "CosineSimilarity",
-        "GELU",
-        "Dropout",
-    }
+    assert asked >= {"Linear", "Conv2d", "LayerNorm", "BatchNorm2d", "Embedding", "CosineSimilarity", "GELU", "Dropout"}

@@ -64,9 +64,7 @@ def test_columns_count_characters_before_the_span(tmp_path: Path) -> None:
 def test_a_file_is_every_module_of_it(tmp_path: Path) -> None:
     second = NET.replace("Net", "Second")
     _write(
-        tmp_path,
-        "net.py",
-        NET + "\n\n" + second + "\n\nclass Plain:\n    def forward(self, x):\n        print(x)\n",
+        tmp_path, "net.py", NET + "\n\n" + second + "\n\nclass Plain:\n    def forward(self, x):\n        print(x)\n"
     )
     result = _lint(tmp_path, "net.py")
     assert [target.target for target in result.targets] == ["net.py::Net", "net.py::Second"]
@@ -246,9 +244,7 @@ def test_noqa_anywhere_on_a_call_of_several_lines(line: int, tmp_path: Path) -> 
     marked = [text + ("  # noqa: TCR2" if line == number else "") for number, text in enumerate(call)]
 
     def body(lines: list[str]) -> str:
-        return (
-            NET.split("        if")[0] + textwrap.indent("\n".join(lines), " " * 8) + "\n        return x\n"
-        )
+        return NET.split("        if")[0] + textwrap.indent("\n".join(lines), " " * 8) + "\n        return x\n"
 
     _write(tmp_path, "net.py", body(call))
     assert [finding.rule for finding in _lint(tmp_path, "net.py").findings] != []
@@ -276,9 +272,7 @@ def test_noqa_behind_a_statement_that_starts_where_another_ends(tmp_path: Path) 
 
 # fingerprints
 
-TWICE = NET.replace(
-    "        return x\n", "        if x.sum() > 0:\n            x = x + 2\n        return x\n"
-)
+TWICE = NET.replace("        return x\n", "        if x.sum() > 0:\n            x = x + 2\n        return x\n")
 
 
 def _prints(root: Path, text: str, name: str = "net.py") -> list[str]:
@@ -380,9 +374,7 @@ def test_other_peoples_code_is_followed_from_a_named_class(tmp_path: Path) -> No
     work, site = tmp_path / "work", tmp_path / "site-packages"
     _install(site)
     _write(work, "net.py", USES_A_FRIEND)
-    theirs = [
-        f for f in _lint(work, "net.py::Net", search_path=(work, site)).findings if f.origin == "third_party"
-    ]
+    theirs = [f for f in _lint(work, "net.py::Net", search_path=(work, site)).findings if f.origin == "third_party"]
     assert {(f.path, f.rule) for f in theirs} >= {("friend/layers.py", "TCR101")}
     assert all(f.reached_by[0] == "Net.forward" for f in theirs)
     for target, option in (("net.py", None), ("net.py::Net", False)):
@@ -423,18 +415,12 @@ def test_what_a_comment_hides_still_breaks_its_region(tmp_path: Path) -> None:
     _write(tmp_path, "net.py", NET.replace("return x\n", "return x.item()  # noqa: TCR201\n"))
     result = _lint(tmp_path, "net.py", select=("TCR2",))
     assert result.findings == ()
-    assert [
-        len(module.breaks) for target in result.targets for module in target.modules if not module.name
-    ] == [2]
+    assert [len(module.breaks) for target in result.targets for module in target.modules if not module.name] == [2]
 
 
 def test_mode_decides_what_training_is(tmp_path: Path) -> None:
     _write(tmp_path, "net.py", NET.replace("if x.sum() > 0", "if self.training and x.sum() > 0"))
-    assert [len(_lint(tmp_path, "net.py", mode=mode).findings) for mode in ("infer", "train", None)] == [
-        0,
-        1,
-        1,
-    ]
+    assert [len(_lint(tmp_path, "net.py", mode=mode).findings) for mode in ("infer", "train", None)] == [0, 1, 1]
 
 
 MODES = NET.replace(
@@ -451,17 +437,13 @@ def test_both_modes_are_read_and_what_is_in_one_alone_says_so(tmp_path: Path) ->
     assert {finding.modes for finding in (*infer.findings, *train.findings)} == {()}
     modes = {finding.rule: finding.modes for finding in both.findings if finding.symbol == "Net.forward"}
     assert modes == {"TCR101": ("infer", "train"), "TCR201": ("infer", "train"), "TCR202": ("train",)}
-    alone = {
-        f.rule: f.evidence[-1].text for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"
-    }
+    alone = {f.rule: f.evidence[-1].text for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"}
     assert alone == {"TCR201": "only in inference mode", "TCR202": "only in training mode"}
 
 
 def test_a_finding_has_the_fingerprint_it_has_in_its_mode(tmp_path: Path) -> None:
     _write(tmp_path, "net.py", MODES)
-    infer, train, both = (
-        _lint(tmp_path, "net.py", mode=mode).findings for mode in ("infer", "train", "both")
-    )
+    infer, train, both = (_lint(tmp_path, "net.py", mode=mode).findings for mode in ("infer", "train", "both"))
     prints = {finding.fingerprint for finding in both}
     assert len(prints) == len(both)
     assert prints == {finding.fingerprint for finding in (*infer, *train)}
@@ -623,9 +605,7 @@ def test_statistics_count_what_was_resolved(tmp_path: Path) -> None:
 
 
 def test_sources_are_those_named_and_those_with_findings(tmp_path: Path) -> None:
-    _write(
-        tmp_path, "net.py", "from one import f\nfrom two import g\n\n\ndef model(x):\n    return f(g(x))\n"
-    )
+    _write(tmp_path, "net.py", "from one import f\nfrom two import g\n\n\ndef model(x):\n    return f(g(x))\n")
     _write(tmp_path, "one.py", "def f(x):\n    return x.item()\n")
     _write(tmp_path, "two.py", "def g(x):\n    return x\n")
     sources = {source.path: source.text for source in _lint(tmp_path, "net.py").sources}

@@ -67,8 +67,7 @@ def test_pth_files(tmp_path: Path) -> None:
     site = _site(tmp_path)
     _write(tmp_path, "src/dev/__init__.py", "lib/site-packages/vendored/v.py")
     (site / "dev.pth").write_text(
-        f"# a comment\n\n{tmp_path / 'src'}\nimport os; os.abort()\n/no/such/folder\nvendored\n\0\n",
-        encoding="utf-8",
+        f"# a comment\n\n{tmp_path / 'src'}\nimport os; os.abort()\n/no/such/folder\nvendored\n\0\n", encoding="utf-8"
     )
     assert module_search.find_module("dev", [site]) == tmp_path / "src/dev/__init__.py"
     assert module_search.find_module("v", [site]) == site / "vendored/v.py"
@@ -107,9 +106,7 @@ def test_editable_installs(tmp_path: Path) -> None:
         "dev.extra": str(tmp_path / "repo/extra"),
         "solo": str(tmp_path / "repo/solo.py"),
     }
-    (site / "__editable__.x-0.1.pth").write_text(
-        "import __editable___x_0_1_finder; ...install()", encoding="utf-8"
-    )
+    (site / "__editable__.x-0.1.pth").write_text("import __editable___x_0_1_finder; ...install()", encoding="utf-8")
     (site / "__editable___x_0_1_finder.py").write_text(FINDER.format(mapping=mapping), encoding="utf-8")
     assert module_search.find_module("dev", [site]) == tmp_path / "repo/code/__init__.py"
     assert module_search.find_module("dev.mod", [site]) == tmp_path / "repo/code/mod.py"
@@ -119,8 +116,7 @@ def test_editable_installs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "mapping",
-    ["{'dev': os.path.join('a', 'b'), **other, 'good': GOOD}", "{1: 2, 'good': GOOD}", "{'good': GOOD}"],
+    "mapping", ["{'dev': os.path.join('a', 'b'), **other, 'good': GOOD}", "{1: 2, 'good': GOOD}", "{'good': GOOD}"]
 )
 def test_a_finder_that_computes_its_mapping(mapping: str, tmp_path: Path) -> None:
     site = _site(tmp_path)
@@ -200,12 +196,7 @@ def test_relative_imports_beyond_the_top_are_no_module(tmp_path: Path) -> None:
     _write(tmp_path, "a.py", text="from .... import b\nfrom ..c import d\nfrom . import e\n")
     program = Program(tmp_path, (tmp_path,), third_party=False)
     module = program.file(tmp_path / "a.py")
-    names = [
-        binding.module
-        for found in module.bindings.values()
-        for binding in found
-        if isinstance(binding, Import)
-    ]
+    names = [binding.module for found in module.bindings.values() for binding in found if isinstance(binding, Import)]
     assert len(names) == 3
     assert [program.module(name) for name in names] == [None, None, None]
     assert not program.skipped
@@ -221,13 +212,7 @@ def test_the_search_path_starts_with_the_root(tmp_path: Path) -> None:
 def test_what_stands_in_a_compiled_extension(tmp_path: Path) -> None:
     _write(tmp_path, "pkg/__init__.py", "pkg/plain.py", "pkg/inner/_fast.cpython-311-x86_64-linux-gnu.so")
     program = Program(tmp_path, (tmp_path,), third_party=True)
-    names = (
-        "pkg.inner._fast.twice",
-        "pkg.inner._fast.Mode.of",
-        "pkg.plain.twice",
-        "pkg.inner.none.twice",
-        "len",
-    )
+    names = ("pkg.inner._fast.twice", "pkg.inner._fast.Mode.of", "pkg.plain.twice", "pkg.inner.none.twice", "len")
     assert [name for name in names if program.is_native(name)] == list(names[:2])
 
 

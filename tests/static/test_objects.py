@@ -111,10 +111,7 @@ VALUES = {
     "a named tuple as a list": ("see(list(P(x,2)),'a')", "list(tensor?, 2, 9)"),
     "the length of a named tuple": ("see(len(P(x,2)),'a')", "3"),
     "a slice of a named tuple": ("see(P(x,2)[:2],'a')", "tuple(tensor?, 2)"),
-    "a named tuple made in a function": (
-        "R = collections.namedtuple('R', ['u', 'v'])\nsee(R(x, 1).v,'a')",
-        "1",
-    ),
+    "a named tuple made in a function": ("R = collections.namedtuple('R', ['u', 'v'])\nsee(R(x, 1).v,'a')", "1"),
     "a typed named tuple": ("see(Q(x).k,'a')", "4"),
     "a method of a named tuple": ("see(Q(x).both(),'a')", "tuple(tensor?, 4)"),
     "a typed named tuple made by a call": (
@@ -146,10 +143,7 @@ VALUES = {
     "text by percent": ("see('x_%s' % 'a','a')", "'x_a'"),
     "vars": ("see(vars(Own(x))['n'],'a')", "3"),
     "the dict of an object": ("see(Own(x).__dict__['n'],'a')", "3"),
-    "attributes set in a loop": (
-        "o = Own(x)\nfor n in ('p','q'):\n    setattr(o, n, x)\nsee(o.q,'a')",
-        "tensor?",
-    ),
+    "attributes set in a loop": ("o = Own(x)\nfor n in ('p','q'):\n    setattr(o, n, x)\nsee(o.q,'a')", "tensor?"),
     "the largest by a key": ("see(max([x, x], key=lambda r: r.dim()),'a')", "tensor?"),
     "setdefault": ("d = {}\nd.setdefault('k', x)\nsee(d['k'],'a')", "tensor?"),
     "setdefault of what is there": ("d = {'k': 1}\nsee(d.setdefault('k', x),'a')", "1"),
@@ -170,10 +164,7 @@ VALUES = {
     "the name of a class": ("see(Own(x).__class__.__name__,'a')", "'Own'"),
     "the name of a type": ("see(type(Own(x)).__name__.lower(),'a')", "'own'"),
     "a special method called": ("see(Own(x).__len__(),'a')", "3"),
-    "a cached function": (
-        "@functools.lru_cache(None)\ndef f(a):\n    return a.item()\nsee(f(x),'a')",
-        "plain@tensor",
-    ),
+    "a cached function": ("@functools.lru_cache(None)\ndef f(a):\n    return a.item()\nsee(f(x),'a')", "plain@tensor"),
     "a wrapper": (
         "def deco(fn):\n    @functools.wraps(fn)\n    def inner(*a, **k):\n        return fn(*a, **k)\n    return inner\n@deco\ndef g(a, b=2):\n    return b\nsee(g(x),'a'); see(g(x, b=3),'b')",
         "2",
@@ -225,9 +216,7 @@ def test_tables_hold_what_decorators_put_there(case: str, tmp_path: Path) -> Non
 
 
 def test_an_attribute_by_a_name_in_parts_is_any_that_fits(tmp_path: Path) -> None:
-    methods = (
-        "\n    def pool_a(self): return 1\n    def pool_b(self): return 'b'\n    def other(self): return x\n"
-    )
+    methods = "\n    def pool_a(self): return 1\n    def pool_b(self): return 'b'\n    def other(self): return x\n"
     body = "see(getattr(self, f'pool_{kind}'), 'a')"
     found = known(tmp_path, forward(body, sig="self, x, kind: str") + methods)
     assert found["a"] == "def pool_a | def pool_b"
@@ -253,8 +242,6 @@ def test_a_method_that_changed_nothing_once_is_followed_again(tmp_path: Path) ->
 """
     source = forward("see(self.extra, 'a')", "self.fill(1)\nself.fill(2)") + methods
     assert known(tmp_path, source, name="Model") == {"a": "'two'"}
-    source = source.replace(
-        "def fill(self, number):\n        if number == 2", "def fill(self):\n        if self.ready"
-    )
+    source = source.replace("def fill(self, number):\n        if number == 2", "def fill(self):\n        if self.ready")
     source = source.replace("self.fill(1)", "self.ready = False; self.fill(); self.ready = True")
     assert known(tmp_path, source.replace("self.fill(2)", "self.fill()"), name="Model") == {"a": "'two'"}

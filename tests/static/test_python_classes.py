@@ -19,12 +19,7 @@ NAMES = (
     *(f"typing.{name}" for name in ("List", "Dict", "Tuple", "Set", "Mapping", "Iterable", "Callable", "OrderedDict")),
     *("collections.OrderedDict", "collections.deque", "collections.Counter", "int", "list", "dict", "object"),
 )  # fmt: skip
-MODULES = {
-    "collections.abc": collections.abc,
-    "numbers": numbers,
-    "typing": typing,
-    "collections": collections,
-}
+MODULES = {"collections.abc": collections.abc, "numbers": numbers, "typing": typing, "collections": collections}
 
 
 def _real(name: str) -> typing.Any:

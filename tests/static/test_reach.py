@@ -13,9 +13,7 @@ from tcready.merge.combine import _constructs
 from tcready.portable.options import ReadOptions
 from tcready.schema.enums import RESOLVED
 
-OWN = (
-    "class Own:\n    def method(self): return 1\nclass Part(nn.Module):\n    def forward(self, x): return x\n"
-)
+OWN = "class Own:\n    def method(self): return 1\nclass Part(nn.Module):\n    def forward(self, x): return x\n"
 
 
 def statistics(folder: Path, *sources: str) -> dict[str, Any]:

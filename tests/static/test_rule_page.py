@@ -83,31 +83,15 @@ def test_a_file_is_a_page_and_samples() -> None:
         ("## Limits\n", "## Limit\n", "rule.md:12: expected the section 'Limits': ## Limit"),
         ("\n## Bad\n", "\n", "rule.md:35: expected the section 'Bad': ## Good"),
         ("## Good\n", "", "rule.md:42: the section 'Good' is missing"),
-        (
-            "    return x\n```\n",
-            "    return x\n```\n\n## More\n",
-            "rule.md:44: there is no such section: ## More",
-        ),
-        (
-            "- raises",
-            "- raise",
-            "rule.md:20: a sample has no field 'raise', only inputs, again, torch, raises",
-        ),
+        ("    return x\n```\n", "    return x\n```\n\n## More\n", "rule.md:44: there is no such section: ## More"),
+        ("- raises", "- raise", "rule.md:20: a sample has no field 'raise', only inputs, again, torch, raises"),
         ("- again", "- inputs", "rule.md:18: the sample has two fields 'inputs'"),
-        (
-            "`2.15`",
-            "2.15",
-            "rule.md:19: neither a field (- inputs: `(x,)`) nor a block of code: - torch: 2.15",
-        ),
+        ("`2.15`", "2.15", "rule.md:19: neither a field (- inputs: `(x,)`) nor a block of code: - torch: 2.15"),
         ("`2.15`", "`two`", "rule.md:19: not a version such as 2.15: two"),
         ("```python setup", "```python set-up", "rule.md:22: neither a field"),
         ("    return x\n```\n", "    return x\n", "rule.md:38: the block is not closed"),
         ("```python\ndef model(x):\n\n    return x\n```\n", "", "rule.md:36: the section has no sample"),
-        (
-            "```\n\n## Good",
-            "```\n\n- again: `(x,)`\n\n## Good",
-            "rule.md:36: the sample has no block of python",
-        ),
+        ("```\n\n## Good", "```\n\n- again: `(x,)`\n\n## Good", "rule.md:36: the sample has no block of python"),
     ],
 )
 def test_another_form_is_refused_with_its_line(old: str, new: str, message: str) -> None:

@@ -174,9 +174,7 @@ def test_what_is_hidden_is_asked_each_time(project: Path) -> None:
 def test_an_edit_costs_its_file_and_the_units_that_opened_it(project: Path, work: list[str]) -> None:
     warm = session(project)
     warm.check(["."])
-    assert sorted(work) == sorted(
-        ["helper.py", "net.py", "other.py", "unit helper.py", "unit net.py", "unit other.py"]
-    )
+    assert sorted(work) == sorted(["helper.py", "net.py", "other.py", "unit helper.py", "unit net.py", "unit other.py"])
     work.clear()
     warm.check(["."])
     assert work == []

@@ -28,26 +28,14 @@ SURE = {
     "a function": (f"def setup(on):\n    {SETTING} = on\nsetup(True)", "pass", []),
     "a function that nobody calls": (f"def setup(on):\n    {SETTING} = on", "pass", ["high"]),
     "a function's argument": (f"def setup(on=True):\n    {SETTING} = on\nsetup(on=False)", "pass", ["high"]),
-    "a function that returns before": (
-        f"def setup():\n    return\n    {SETTING} = True\nsetup()",
-        "pass",
-        ["high"],
-    ),
+    "a function that returns before": (f"def setup():\n    return\n    {SETTING} = True\nsetup()", "pass", ["high"]),
     "by name": ("setattr(torch._dynamo.config, 'capture_scalar_outputs', True)", "pass", []),
     "a constructor": ("", f"{SETTING} = True", []),
     "a constructor that may be told not to": ("", f"if flag:\n            {SETTING} = True", ["medium"]),
     "a constructor that takes it": ("", f"{SETTING} = flag", ["medium"]),
-    "a constructor's method": (
-        f"class Sets:\n    def allow(self):\n        {SETTING} = True\n",
-        "Sets().allow()",
-        [],
-    ),
+    "a constructor's method": (f"class Sets:\n    def allow(self):\n        {SETTING} = True\n", "Sets().allow()", []),
     "a script": (f"if __name__ == '__main__':\n    {SETTING} = True", "pass", ["medium"]),
-    "a loop of unknown length": (
-        f"import sys\nfor each in sys.argv:\n    {SETTING} = True",
-        "pass",
-        ["medium"],
-    ),
+    "a loop of unknown length": (f"import sys\nfor each in sys.argv:\n    {SETTING} = True", "pass", ["medium"]),
 }
 
 
@@ -70,9 +58,7 @@ def test_another_file_may_set_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ahead", "told"), [(True, ["medium"]), (False, ["high"])])
-def test_a_variable_counts_if_torch_is_imported_behind_it(
-    ahead: bool, told: list[str], tmp_path: Path
-) -> None:
+def test_a_variable_counts_if_torch_is_imported_behind_it(ahead: bool, told: list[str], tmp_path: Path) -> None:
     """Unless somebody has imported torch before."""
     variable = "import os\nos.environ['TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS'] = '1'\n"
     top = variable + HEAD if ahead else HEAD + variable

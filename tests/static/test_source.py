@@ -108,13 +108,7 @@ def test_lines_end_where_python_ends_them(end: str, tmp_path: Path) -> None:
     text = end.join(["a = 'p\\", "q'", "b = 'u\u2028v\x0cw\x85'", "\x0cc = d", "e = '''f", "g'''; h = 1", ""])
     source = _read(tmp_path, text.encode())
     words = _words(source)
-    assert {name: words[name] for name in "abceh"} == {
-        "a": (1, 1),
-        "b": (3, 1),
-        "c": (4, 2),
-        "e": (5, 1),
-        "h": (6, 7),
-    }
+    assert {name: words[name] for name in "abceh"} == {"a": (1, 1), "b": (3, 1), "c": (4, 2), "e": (5, 1), "h": (6, 7)}
     assert source.lines[2] == "b = 'u\u2028v\x0cw\x85'"
     for name, (line, column) in words.items():
         if name.isidentifier():
@@ -142,10 +136,7 @@ def test_warnings_about_somebodys_source_stay_silent(tmp_path: Path) -> None:
     script = "import sys, pathlib; from tcready.static.frontend.source import read; read(pathlib.Path(sys.argv[1]))"
     for option in ("error", "always"):
         done = subprocess.run(
-            [sys.executable, "-W", option, "-c", script, str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-W", option, "-c", script, str(path)], capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
 

@@ -32,9 +32,7 @@ FILES = {
     "a decorator": {**DECORATED, "entry.py": f"import parts\nfrom reg import make\n{MAKES}"},
     "in a function": {
         **DECORATED,
-        "reg.py": DECORATED["reg.py"].replace(
-            "    return MADE[name]", "    import parts\n    return MADE[name]"
-        ),
+        "reg.py": DECORATED["reg.py"].replace("    return MADE[name]", "    import parts\n    return MADE[name]"),
         "entry.py": f"from reg import make\n{MAKES}",
     },
     "a package": {
@@ -118,9 +116,7 @@ def test_an_import_that_an_edit_adds_is_seen(tmp_path: Path) -> None:
 
 
 EDITS = {
-    "a file more": {
-        "pkg/later.py": FILES["a package that imports its files"]["pkg/parts.py"].replace("Peak", "Late")
-    },
+    "a file more": {"pkg/later.py": FILES["a package that imports its files"]["pkg/parts.py"].replace("Peak", "Late")},
     "a class less": {"pkg/parts.py": ""},
     "an import less": {"pkg/__init__.py": ""},
 }

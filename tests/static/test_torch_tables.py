@@ -44,16 +44,11 @@ def test_an_unknown_version_is_answered_by_the_newest_before_it(
 def test_every_entry_can_be_read(version: tuple[int, int]) -> None:
     table = tables.load(version)
     names = [
-        f"{p}.{last}" if p else last
-        for g in table.data["calls"].values()
-        for p, s in g.items()
-        for last in s.split()
+        f"{p}.{last}" if p else last for g in table.data["calls"].values() for p, s in g.items() for last in s.split()
     ]
     assert len(names) == len(set(names)) > 4000, "a name has one description"
     assert all(table.call_of(name) is not None for name in names)
-    operations = [
-        f"{p}.{last}" for g in table.data["operators"].values() for p, s in g.items() for last in s.split()
-    ]
+    operations = [f"{p}.{last}" for g in table.data["operators"].values() for p, s in g.items() for last in s.split()]
     assert len(operations) > 900
     for operation in operations:
         forms = table.forms_of(operation)
@@ -171,13 +166,7 @@ def test_what_dynamo_makes_of_names() -> None:
     assert NEWEST.decorator_of("torch.library.custom_op") == tables.Decorator("", "opaque")
     assert NEWEST.decorator_of("torch.compiler.disable") == tables.Decorator("GB0098", "eager")
     assert NEWEST.decorator_of("torch.set_grad_enabled") == tables.Decorator("GB0007", "compiled")
-    for marker in (
-        "functools.wraps",
-        "torch.jit.ignore",
-        "torch.jit.unused",
-        "torch.jit.export",
-        "torch.no_grad",
-    ):
+    for marker in ("functools.wraps", "torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.no_grad"):
         assert NEWEST.decorator_of(marker) == tables.Decorator("", "traced")
     lstm = NEWEST.module_of("torch.nn.LSTM")
     assert lstm is not None
@@ -207,9 +196,7 @@ def test_what_constructors_of_modules_set() -> None:
     assert known["padding"] == tables.AttributeEntry("padding", value="(0,)", unless=("padding",))
     assert known["bias_k"] == tables.AttributeEntry("bias_k", "", "None", ("add_bias_kv",), "Parameter")
     assert known["q_proj_weight"].unless == ("kdim", "vdim")
-    assert "stride" not in {a.name for a in attributes("MaxPool2d")}, (
-        "it is the size of the kernel by default"
-    )
+    assert "stride" not in {a.name for a in attributes("MaxPool2d")}, "it is the size of the kernel by default"
     assert {a.value for a in attributes("Module") if a.name.endswith("hooks")} == {"{}"}
     assert not {"_parameters", "_modules", "training"} & {a.name for a in attributes("Module")}
     assert NEWEST.constructor_of("torch.nn.Nothing") is None

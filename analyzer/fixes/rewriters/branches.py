@@ -56,19 +56,12 @@ def choosing_expression(place: Located) -> Ways:
     name, imports, python, tensors = found
     yes, no = whole.body, whole.orelse
     if (text(yes), text(no)) in (("True", "False"), ("False", "True")):
-        made = (
-            as_tensor(place, name, tree_of(place, whole.test, text(yes) == "False"))
-            if python is None
-            else None
-        )
+        made = as_tensor(place, name, tree_of(place, whole.test, text(yes) == "False")) if python is None else None
         if made is None:
             yield Declined(MIXED)
         else:
             yield Rewrite(
-                "The condition stays a tensor",
-                (Change((whole,), (made,)),),
-                "a bool becomes a tensor",
-                imports,
+                "The condition stays a tensor", (Change((whole,), (made,)),), "a bool becomes a tensor", imports
             )
         return
     test = test_beside(place, name, tensors, yes, no)
@@ -83,10 +76,7 @@ def choosing_expression(place: Located) -> Ways:
         if python is not None:
             made = expression("a if p else b", a=made, p=python, b=no)
         yield Rewrite(
-            HOW,
-            (Change((whole,), (_as_before(whole, made),)),),
-            _unsafe(Shapes.at(place, whole), yes, no),
-            imports,
+            HOW, (Change((whole,), (_as_before(whole, made),)),), _unsafe(Shapes.at(place, whole), yes, no), imports
         )
     if python is None:
         yield from cond_of_expression(whole, name, imports, test)
@@ -201,9 +191,7 @@ def _in_order(
     for position, (name, _) in enumerate(made):
         if any(times_read(value, name) for _, value in made[position + 1 :]):
             whole = cst.Assign(
-                targets=[
-                    cst.AssignTarget(cst.Tuple([cst.Element(targets[n]) for n, _ in made], lpar=(), rpar=()))
-                ],
+                targets=[cst.AssignTarget(cst.Tuple([cst.Element(targets[n]) for n, _ in made], lpar=(), rpar=()))],
                 value=cst.Tuple([cst.Element(value) for _, value in made], lpar=(), rpar=()),
             )
             return [line_of(whole)]
@@ -220,9 +208,7 @@ def _without_private(
     given: set[str] = set()
     for statement in side:
         part = (
-            statement.body[0]
-            if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
-            else None
+            statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
         )
         if isinstance(part, cst.Assign) and len(part.targets) == 1 and is_pure(part.value):
             target = part.targets[0].target
@@ -242,10 +228,7 @@ def _without_private(
 def is_partial(node: cst.CSTNode) -> bool:
     """Return True if it may have no finite gradient: it must not be evaluated where it was not before."""
     return any(
-        (
-            isinstance(each, cst.BinaryOperation)
-            and isinstance(each.operator, (cst.Divide, cst.FloorDivide, cst.Power))
-        )
+        (isinstance(each, cst.BinaryOperation) and isinstance(each.operator, (cst.Divide, cst.FloorDivide, cst.Power)))
         or (isinstance(each, cst.Call) and text(each.func).rpartition(".")[2] in PARTIAL | {"div", "divide"})
         for each in walk(node)
     )
@@ -322,9 +305,7 @@ def _returning_early(
     made = [*before, *(chooser.guarded(each, False) for each in between), line_of(cst.Return(value=chosen))]
     unsafe = _unsafe(chooser.of_yes or chooser.shapes, value, final.value) if not between else UNSAFE
     whole = where_python(python, chooser.with_condition(made), ())
-    yield Rewrite(
-        HOW, (Change((branch, *rest), (*whole, *(rest if python is not None else ()))),), unsafe, imports
-    )
+    yield Rewrite(HOW, (Change((branch, *rest), (*whole, *(rest if python is not None else ()))),), unsafe, imports)
 
 
 def _changed_in_place(statement: cst.BaseStatement) -> bool:

@@ -106,8 +106,7 @@ class _Timing:
         clocks = [
             each
             for each in self.place.piece.parents
-            if _is_clock(each, self.known)
-            and self.uses.function_of(each) is self.uses.function_of(self.place.node)
+            if _is_clock(each, self.known) and self.uses.function_of(each) is self.uses.function_of(self.place.node)
         ]
         grows = True
         while grows:
@@ -163,9 +162,7 @@ class _Timing:
         return False
 
     def _assigned(self, statement: cst.Assign | cst.AugAssign | cst.AnnAssign) -> str | None:
-        targets = (
-            [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
-        )
+        targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
         for target in targets:
             if isinstance(statement, cst.AugAssign) and not self._is_new(target):
                 return "what it is added to may be a tensor or a list that others have too"
@@ -216,8 +213,7 @@ class _Timing:
         if not isinstance(target, cst.Attribute):
             return True  # an item: it is declined for that
         return all(
-            isinstance(each.value, (ast.Constant, ast.BinOp))
-            or full_name(_function(each.value), self.known) in CLOCKS
+            isinstance(each.value, (ast.Constant, ast.BinOp)) or full_name(_function(each.value), self.known) in CLOCKS
             for each in self.place.source.nodes
             if isinstance(each, ast.Assign)
             and any(isinstance(to, ast.Attribute) and to.attr == target.attr.value for to in each.targets)
@@ -229,10 +225,7 @@ class _Timing:
         if name is None:
             return False
         origin = self.known.get(name)
-        return name in self.place.source.derive(names_in) and origin not in (
-            "warnings.warn",
-            "pprint.pprint",
-        )
+        return name in self.place.source.derive(names_in) and origin not in ("warnings.warn", "pprint.pprint")
 
     def _is_logger(self, message: cst.Call) -> bool:
         """Return True if a message is logged through a module of Python, or an object made by `getLogger`, according
@@ -246,8 +239,7 @@ class _Timing:
         makers = [full_name(each.func, self.known) for each in given if isinstance(each, ast.Call)]
         defined = {each.name for each in self.place.source.tree.body if isinstance(each, ast.FunctionDef)}
         return len(makers) == len(given) > 0 and all(
-            maker.rpartition(".")[2] in ("getLogger", "get_logger") and maker not in defined
-            for maker in makers
+            maker.rpartition(".")[2] in ("getLogger", "get_logger") and maker not in defined for maker in makers
         )
 
     def _is_read(self, target: cst.Attribute) -> bool:

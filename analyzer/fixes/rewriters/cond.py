@@ -55,9 +55,7 @@ VIEWS = frozenset(
 def _fresh(value: cst.BaseExpression) -> cst.BaseExpression:
     """Return a copy of a value that may be an input of a side, or a view of one: `torch.cond` cannot return these."""
     if isinstance(value, (cst.Name, cst.Attribute, cst.Subscript)) or (
-        isinstance(value, cst.Call)
-        and isinstance(value.func, cst.Attribute)
-        and value.func.attr.value in VIEWS
+        isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
     ):
         return expression("a.clone()", a=value)
     return value
@@ -103,25 +101,18 @@ def _grouped(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if node.lpar else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-def cond_of_expression(
-    whole: cst.IfExp, torch: str, imports: tuple[str, ...], test: cst.BaseExpression
-) -> Ways:
+def cond_of_expression(whole: cst.IfExp, torch: str, imports: tuple[str, ...], test: cst.BaseExpression) -> Ways:
     """Return `torch.cond` of two functions without parameters, if a side calls something."""
     sides = (whole.body, whole.orelse)
     if not any(isinstance(each, cst.Call) for side in sides for each in walk(side)):
         return
-    if any(
-        isinstance(side, (cst.Tuple, cst.List, cst.Integer, cst.Float)) or text(side) == "None"
-        for side in sides
-    ):
+    if any(isinstance(side, (cst.Tuple, cst.List, cst.Integer, cst.Float)) or text(side) == "None" for side in sides):
         return
     if any(has_effect(side) for side in sides):
         return
     yes, no = (_fresh(side) for side in sides)
     made = expression(f"{torch}.cond(test, lambda: yes, lambda: no)", test=test, yes=bare(yes), no=bare(no))
-    alias = expression(
-        "made if compiling else whole", made=made, compiling=is_compiling(torch), whole=_grouped(whole)
-    )
+    alias = expression("made if compiling else whole", made=made, compiling=is_compiling(torch), whole=_grouped(whole))
     yield Rewrite(
         HOW_COND,
         (Change((whole,), (_grouped(alias) if whole.lpar else alias,)),),
@@ -153,9 +144,7 @@ def cond_of_statement(
     if returning != ends_in_return(no):
         return
     if (name := _from_elsewhere(place, (*yes, *no))) is not None:
-        yield Declined(
-            f"what `self.{name}` does is not written in this class: `torch.cond` takes no side that changes"
-        )
+        yield Declined(f"what `self.{name}` does is not written in this class: `torch.cond` takes no side that changes")
         return
     if any(has_effect(each) for each in (*yes, *no)):
         yield Declined("a side writes to an object of its surroundings, which `torch.cond` does not allow")
@@ -193,21 +182,13 @@ def cond_of_statement(
     params = sorted(
         name
         for name in changed
-        if (
-            "." not in name
-            and is_bound(place, branch, name)
-            and any(times_read(part, name) for part in (*yes, *no))
-        )
+        if ("." not in name and is_bound(place, branch, name) and any(times_read(part, name) for part in (*yes, *no)))
         or (name in results and not (name in assigned_in(yes) and name in assigned_in(no)))
     )
     taken = place.piece.bound
-    names = [
-        next(n for n in (base, f"_{base}", f"{base}_side") if n not in taken)
-        for base in ("if_true", "if_false")
-    ]
+    names = [next(n for n in (base, f"_{base}", f"{base}_side") if n not in taken) for base in ("if_true", "if_false")]
     functions = [
-        _function(name, params, side, results, returning, torch)
-        for name, side in zip(names, (yes, no), strict=True)
+        _function(name, params, side, results, returning, torch) for name, side in zip(names, (yes, no), strict=True)
     ]
     operands = f"({''.join(f'{p}, ' for p in params)})".replace(", )", ",)" if len(params) == 1 else ")")
     call = expression(f"{torch}.cond(test, {names[0]}, {names[1]}, {operands})", test=test)
@@ -258,8 +239,7 @@ def _function(
         values = last_values(side)
         parts = [
             _fresh_where_compiled(cst.Name(result), torch)
-            if result not in values
-            or (values[result] is not None and _fresh(values[result]) is not values[result])  # type: ignore[arg-type]
+            if result not in values or (values[result] is not None and _fresh(values[result]) is not values[result])  # type: ignore[arg-type]
             else cst.Name(result)
             for result in results
         ]

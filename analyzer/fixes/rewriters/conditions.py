@@ -166,16 +166,10 @@ def in_python(tree: Tree) -> cst.BaseExpression:
 
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return an operand in parentheses, unless `and` and `or` bind less."""
-    return (
-        node
-        if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation))
-        else in_parentheses(node)
-    )
+    return node if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation)) else in_parentheses(node)
 
 
-def as_tensor(
-    place: Located, torch: str, tree: Tree, beside: cst.BaseExpression | None = None
-) -> cst.BaseExpression:
+def as_tensor(place: Located, torch: str, tree: Tree, beside: cst.BaseExpression | None = None) -> cst.BaseExpression:
     """Return a test of tensors as one bool tensor; operands that are made on the CPU go to the device of `beside`."""
     if isinstance(tree, Joined):
         made = as_tensor(place, torch, tree.parts[0], beside)
@@ -381,9 +375,7 @@ def overridable(place: Located, tree: Tree) -> Declined | None:
                 if isinstance(each, ast.FunctionDef) and each.name == name
             ]
             if any("Tensor" not in ast.dump(each.returns or ast.Constant(None)) for each in methods):
-                return Declined(
-                    f"`self.{name}` does not say that it gives a tensor: a subclass may give a bool"
-                )
+                return Declined(f"`self.{name}` does not say that it gives a tensor: a subclass may give a bool")
     return None
 
 
@@ -416,9 +408,7 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
     return None
 
 
-STATE_QUERIES = frozenset(
-    {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
-)
+STATE_QUERIES = frozenset({"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"})
 """Functions on how the code is being run."""
 
 
@@ -461,11 +451,7 @@ def _is_decided(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _is_decided(node.expression)
     if isinstance(node, cst.Comparison):
-        return (
-            _is_plain(node)
-            and _is_known(node.left)
-            and all(_is_known(c.comparator) for c in node.comparisons)
-        )
+        return _is_plain(node) and _is_known(node.left) and all(_is_known(c.comparator) for c in node.comparisons)
     if isinstance(node, cst.Call):
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
         if isinstance(name, cst.Name) and name.value in STATE_QUERIES:
@@ -515,9 +501,7 @@ def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
         return node.func.attr.value in OF_BOOL
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
         return is_mask(place, node.expression, deep)
-    if isinstance(node, cst.BinaryOperation) and isinstance(
-        node.operator, (cst.BitAnd, cst.BitOr, cst.BitXor)
-    ):
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitAnd, cst.BitOr, cst.BitXor)):
         return is_mask(place, node.left, deep) and is_mask(place, node.right, deep)
     if isinstance(node, cst.Subscript):
         return is_mask(place, node.value, deep)
@@ -536,9 +520,7 @@ def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
 def _is_plain(node: cst.BaseExpression) -> bool:
     """Return True if its value is a Python value by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
     if isinstance(node, cst.Comparison):
-        return any(
-            isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
-        )
+        return any(isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons)
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _is_plain(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):

@@ -89,11 +89,7 @@ def _registered_twice(
 ) -> tuple[cst.BaseStatement, ...]:
     """Return the statement that registers an implementation, with the same as a fake kernel."""
     if isinstance(line, cst.FunctionDef):  # `torch.library.impl` may leave None of what it decorates
-        return (
-            line.with_changes(
-                decorators=[*line.decorators, cst.Decorator(cst.parse_expression(f"{register})"))]
-            ),
-        )
+        return (line.with_changes(decorators=[*line.decorators, cst.Decorator(cst.parse_expression(f"{register})"))]),)
     code = ast.unparse(function) if isinstance(function, ast.Lambda) else function.name
     return line, cst.parse_statement(f"{register}, {code})")
 
@@ -144,11 +140,7 @@ def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:
         if isinstance(statement, ast.FunctionDef):
             if any(isinstance(each, ast.Call) and names(each) for each in statement.decorator_list):
                 yield _Kernel(statement, statement)
-        elif (
-            isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Call)
-            and names(statement.value)
-        ):
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and names(statement.value):
             for each in statement.value.args:
                 if isinstance(each, ast.Lambda):
                     yield _Kernel(each, statement)
@@ -177,9 +169,7 @@ def _needs_no_data(function: ast.Lambda | ast.FunctionDef, torch: str) -> bool:
     """Return True if it does nothing but arithmetic and calls of torch, by its form: no branch, no item, no in-place
     work, and no return of its own argument."""
     if isinstance(function, ast.Lambda):
-        return not isinstance(function.body, ast.Name) and _is_plain(
-            function.body, torch, _parameters(function)
-        )
+        return not isinstance(function.body, ast.Name) and _is_plain(function.body, torch, _parameters(function))
     known = _parameters(function)
     for number, each in enumerate(function.body):
         is_text = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
@@ -209,11 +199,6 @@ def _is_plain(value: ast.expr, torch: str, known: set[str]) -> bool:
             return False
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if (
-                not name
-                or name in ASKING
-                or name.endswith("_")
-                or ast.unparse(node.func).startswith(f"{torch}.ops")
-            ):
+            if not name or name in ASKING or name.endswith("_") or ast.unparse(node.func).startswith(f"{torch}.ops"):
                 return False
     return True

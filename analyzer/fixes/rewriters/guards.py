@@ -98,9 +98,7 @@ def rewrite_raise(place: Located) -> Ways:
     yield alone
     operator = raising_operator(place, name, kind)
     if operator is not None:
-        same = _required(
-            opposite(bad), lambda part: [_called(operator[0], as_tensor(place, name, part), text)], body
-        )
+        same = _required(opposite(bad), lambda part: [_called(operator[0], as_tensor(place, name, part), text)], body)
         assert same is not None
         graph = cst.If(test=is_compiling(name), body=cst.IndentedBlock(body=same), orelse=as_it_is)
         yield Rewrite(
@@ -170,9 +168,7 @@ def rewrite_assert(place: Located) -> Ways:
     )
 
 
-def _required(
-    tree: Tree, of_tensor: Leaves, of_python: Leaves | cst.BaseSuite
-) -> list[cst.BaseStatement] | None:
+def _required(tree: Tree, of_tensor: Leaves, of_python: Leaves | cst.BaseSuite) -> list[cst.BaseStatement] | None:
     """Return statements that raise unless a test is true; None if tensors and Python values are mixed too much.
 
     `of_python`: what checks a part that Python decides, or the block that raises.
@@ -210,9 +206,7 @@ def _raised(body: cst.BaseSuite) -> cst.Raise | None:
     for line in lines[:-1]:
         parts = line.body if isinstance(line, cst.SimpleStatementLine) else (line,)
         for part in parts:
-            if not isinstance(part, cst.Assign) or not all(
-                isinstance(t.target, cst.Name) for t in part.targets
-            ):
+            if not isinstance(part, cst.Assign) or not all(isinstance(t.target, cst.Name) for t in part.targets):
                 return None
     return last
 
@@ -244,11 +238,7 @@ def _constant(text: cst.BaseExpression | None) -> cst.BaseExpression | None:
         return text
     if isinstance(text, cst.BinaryOperation) and isinstance(text.operator, cst.Modulo):
         return _constant(text.left)
-    if (
-        isinstance(text, cst.Call)
-        and isinstance(text.func, cst.Attribute)
-        and text.func.attr.value == "format"
-    ):
+    if isinstance(text, cst.Call) and isinstance(text.func, cst.Attribute) and text.func.attr.value == "format":
         return _constant(text.func.value)
     if text is None or not _is_made(text):
         return None
@@ -261,9 +251,7 @@ def _words(text: cst.BaseExpression) -> str:
         return _words(text.left) + _words(text.right)
     if isinstance(text, cst.FormattedString):
         return "".join(
-            part.value.replace("{{", "{").replace("}}", "}")
-            if isinstance(part, cst.FormattedStringText)
-            else "..."
+            part.value.replace("{{", "{").replace("}}", "}") if isinstance(part, cst.FormattedStringText) else "..."
             for part in text.parts
         )
     value = text.evaluated_value if isinstance(text, cst.SimpleString) else ""
@@ -299,13 +287,7 @@ def _tried_by_callers(place: Located, kind: str) -> bool:
     while tried:
         for node in ast.walk(tried.pop()):
             func = node.func if isinstance(node, ast.Call) else None
-            name = (
-                func.attr
-                if isinstance(func, ast.Attribute)
-                else func.id
-                if isinstance(func, ast.Name)
-                else ""
-            )
+            name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
             if name in functions and name not in seen:
                 seen.add(name)
                 tried += functions[name]

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
     from tcready.static.frontend.source import Source
 
-PURE = frozenset(
-    "len str repr type format int float bool round range tuple list min max sum abs id isinstance".split()
-)
+PURE = frozenset("len str repr type format int float bool round range tuple list min max sum abs id isinstance".split())
 PURE_METHODS = frozenset(
     """
     item tolist size dim numel mean sum min max std var norm any all abs detach cpu float double int long bool isnan isinf
@@ -46,9 +44,7 @@ HIDDEN = "`{}` of this file may run there, and does more than give a value"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def hidden_effect(
-    place: Located, *nodes: cst.CSTNode, called: cst.BaseExpression | None = None
-) -> str | None:
+def hidden_effect(place: Located, *nodes: cst.CSTNode, called: cst.BaseExpression | None = None) -> str | None:
     """Return why evaluating `nodes`, or passing them to `called`, which prints, logs or warns, may run a function of
     the file that has an effect."""
     members = place.source.derive(_Members)
@@ -149,9 +145,7 @@ class _Members:
             for name, member in run:
                 if not self._only_gives(name, member):
                     return name
-                attributes = attributes | {
-                    each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)
-                }
+                attributes = attributes | {each.attr for each in ast.walk(member) if isinstance(each, ast.Attribute)}
                 of_objects = of_objects or isinstance(member, _Function)
 
     def _only_gives(self, name: str, member: _Function | ast.expr) -> bool:
@@ -204,9 +198,7 @@ class _Members:
                 return False
         if not isinstance(node, _PLAIN):
             return False
-        return all(
-            self._plain(name, each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)
-        )
+        return all(self._plain(name, each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
     def _call(self, name: str, call: ast.Call) -> bool:
         if any(each.arg in ("key", "out") for each in call.keywords):

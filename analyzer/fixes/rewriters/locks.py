@@ -10,14 +10,7 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.messages import unknown_call
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.fixes.rewriters.statements import (
-    NOT_PURE,
-    full_name,
-    has_effect,
-    imported_names,
-    text,
-    values_given,
-)
+from tcready.fixes.rewriters.statements import NOT_PURE, full_name, has_effect, imported_names, text, values_given
 from tcready.static.diagnostics.cst_view import is_module
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -32,9 +25,7 @@ def is_lock(place: Located) -> bool:
     """Return True if a `with` enters a lock created in the file: in `__init__`, or at its top level."""
     made = [*_values(place)]
     known = imported_names(place.source.tree.body)
-    return bool(made) and all(
-        isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made
-    )
+    return bool(made) and all(isinstance(each, ast.Call) and full_name(each.func, known) in LOCKS for each in made)
 
 
 def rewrite_lock(place: Located) -> Ways:
@@ -58,9 +49,7 @@ def rewrite_lock(place: Located) -> Ways:
     if reason is not None:
         yield Declined(reason)
         return
-    made = expression(
-        f"{name}.nullcontext() if {torch[0]}.compiler.is_compiling() else lock", lock=place.node
-    )
+    made = expression(f"{name}.nullcontext() if {torch[0]}.compiler.is_compiling() else lock", lock=place.node)
     unsafe = "compiled code does not wait for the holder of the lock"
     if fills:
         unsafe += ": two threads may fill at once what is filled there once"

@@ -81,9 +81,7 @@ class _Unguarded:
             else:
                 new = self._conditional(part)
                 special = (
-                    special
-                    or not isinstance(part, cst.Assign)
-                    or not isinstance(part.targets[0].target, cst.Name)
+                    special or not isinstance(part, cst.Assign) or not isinstance(part.targets[0].target, cst.Name)
                 )
                 made.append(statement.with_changes(body=[new]))
             self.chooser.shapes.follow([statement])
@@ -172,20 +170,10 @@ class _Unguarded:
             value = value_of(self.place, mask.value)
             return value is not None and self._is_kind(value, kind, deep - 1)
         if isinstance(mask, cst.Subscript):
-            return all(_is_plain(index) for index in _indexes(mask)) and self._is_kind(
-                mask.value, kind, deep - 1
-            )
-        if (
-            isinstance(mask, cst.Call)
-            and isinstance(mask.func, cst.Attribute)
-            and mask.func.attr.value in AS_LARGE
-        ):
+            return all(_is_plain(index) for index in _indexes(mask)) and self._is_kind(mask.value, kind, deep - 1)
+        if isinstance(mask, cst.Call) and isinstance(mask.func, cst.Attribute) and mask.func.attr.value in AS_LARGE:
             return self._is_kind(mask.func.value, kind, deep - 1)
-        if (
-            kind == self.off
-            and isinstance(mask, cst.BinaryOperation)
-            and isinstance(mask.operator, cst.BitAnd)
-        ):
+        if kind == self.off and isinstance(mask, cst.BinaryOperation) and isinstance(mask.operator, cst.BitAnd):
             return self._is_kind(mask.left, kind, deep - 1) or self._is_kind(mask.right, kind, deep - 1)
         return False
 
@@ -216,11 +204,7 @@ class _Unguarded:
     def _in_place(self, call: cst.Call) -> cst.Call:
         """Return `x.add_(v)` and similar calls under a condition. Raises Refused."""
         torch, test, func = self.torch, self.named, call.func
-        if (
-            not isinstance(func, cst.Attribute)
-            or not func.attr.value.endswith("_")
-            or not is_pure(func.value)
-        ):
+        if not isinstance(func, cst.Attribute) or not func.attr.value.endswith("_") or not is_pure(func.value):
             raise Refused("the guarded code is run for its effect")
         name = func.attr.value[:-1]
         if not all(is_pure(arg.value) for arg in call.args):
@@ -232,9 +216,7 @@ class _Unguarded:
             value = call.args[0].value if call.args else cst.Integer("0")
             made = expression("x.masked_fill_(test, v)", x=func.value, test=test, v=value)
         elif name == "copy" and len(call.args) == 1:
-            made = expression(
-                f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=call.args[0].value
-            )
+            made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=call.args[0].value)
         elif name in NEUTRAL_OF and len(call.args) == 1:
             value = expression(f"{torch}.where(test, v, {NEUTRAL_OF[name]})", test=test, v=call.args[0].value)
             return call.with_changes(args=[call.args[0].with_changes(value=value)])
@@ -313,6 +295,4 @@ def _is_plain(index: cst.BaseExpression) -> bool:
     """Return True for a position, `...` or None; indexes contain no slices."""
     if isinstance(index, cst.UnaryOperation):
         return _is_plain(index.expression)
-    return isinstance(index, (cst.Integer, cst.Ellipsis)) or (
-        isinstance(index, cst.Name) and index.value == "None"
-    )
+    return isinstance(index, (cst.Integer, cst.Ellipsis)) or (isinstance(index, cst.Name) and index.value == "None")

@@ -152,9 +152,7 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
     repeats = words.get("repeats") or (given[1] if len(given) > 1 else given[0] if not words else None)
     is_written = repeats is not None and not any(arg.star for arg in call.args)
     if "output_size" in words or not is_written or isinstance(repeats, cst.Integer):
-        yield Declined(
-            "its size is given already, or how often each item is repeated is not written as a tensor"
-        )
+        yield Declined("its size is given already, or how often each item is repeated is not written as a tensor")
         return
     assert repeats is not None
     if not is_repeatable(repeats):
@@ -185,9 +183,7 @@ def is_repeatable(node: cst.CSTNode) -> bool:
     """Return True if evaluating it twice gives the same value twice."""
     if isinstance(node, (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda)):
         return False
-    if isinstance(node, cst.Call) and not (
-        isinstance(node.func, cst.Attribute) and node.func.attr.value in REPEATABLE
-    ):
+    if isinstance(node, cst.Call) and not (isinstance(node.func, cst.Attribute) and node.func.attr.value in REPEATABLE):
         return False
     return all(is_repeatable(child) for child in node.children)
 
@@ -196,12 +192,7 @@ class Masked:
     """A tensor and the mask through which it is read."""
 
     def __init__(
-        self,
-        place: Located,
-        torch: str,
-        tensor: cst.BaseExpression,
-        mask: cst.BaseExpression,
-        broadcast: bool = False,
+        self, place: Located, torch: str, tensor: cst.BaseExpression, mask: cst.BaseExpression, broadcast: bool = False
     ) -> None:
         self.place, self.torch, self.tensor, self.mask = place, torch, tensor, mask
         self.broadcast = broadcast
@@ -237,11 +228,7 @@ class Masked:
             return self._are_like((node.left, node.right), tensor)
         if isinstance(node, cst.UnaryOperation):
             return self.is_like(node.expression, tensor)
-        if (
-            isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value in LIKE
-        ):
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in LIKE:
             if is_name(node.func.value, self.torch):
                 return len(node.args) == 1 and self.is_like(node.args[0].value, tensor)
             return not node.args and self.is_like(node.func.value, tensor)
@@ -249,9 +236,7 @@ class Masked:
 
     def _are_like(self, sides: tuple[cst.BaseExpression, ...], tensor: cst.BaseExpression) -> bool:
         like = [self.is_like(side, tensor) for side in sides]
-        return any(like) and all(
-            found or is_number(side, None) for found, side in zip(like, sides, strict=True)
-        )
+        return any(like) and all(found or is_number(side, None) for found, side in zip(like, sides, strict=True))
 
     def _is_stable(self, tensor: cst.BaseExpression) -> bool:
         """Return True if a name is assigned once in the whole function."""
@@ -367,12 +352,7 @@ def _named(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
 
 def _stay(masked: Masked) -> bool:
     """Return True if the names of mask and tensor have one value in the whole function."""
-    names = {
-        each.value
-        for part in (masked.mask, masked.tensor)
-        for each in _names(part)
-        if each.value != masked.torch
-    }
+    names = {each.value for part in (masked.mask, masked.tensor) for each in _names(part) if each.value != masked.torch}
     changed = any(
         isinstance(masked.place.piece.parents[load], cst.AugAssign)
         and getattr(masked.place.piece.parents[load], "target", None) is load
@@ -416,9 +396,7 @@ def _written_back(masked: Masked, node: cst.BaseExpression) -> Change | None:
     if guarded is None or plain is None:
         return None
     chosen = plain if _is_linear(value) else guarded
-    made = expression(
-        f"y.copy_({masked.torch}.where(m, value, y))", y=written, m=masked.full(written), value=chosen
-    )
+    made = expression(f"y.copy_({masked.torch}.where(m, value, y))", y=written, m=masked.full(written), value=chosen)
     line = masked.place.piece.parents[statement]
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return None
@@ -463,11 +441,7 @@ def _over_all(masked: Masked, value: cst.BaseExpression, guarded: bool) -> cst.B
             return None
         sign = {"Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/"}[type(value.operator).__name__]
         return expression(f"a {sign} b", a=left, b=right)
-    if (
-        isinstance(value, cst.Call)
-        and isinstance(value.func, cst.Attribute)
-        and value.func.attr.value in CHAINED
-    ):
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in CHAINED:
         of_torch = is_name(value.func.value, masked.torch)
         if of_torch and len(value.args) == 1:
             inner = _over_all(masked, value.args[0].value, guarded)
@@ -510,10 +484,7 @@ def _loss(masked: Masked, node: cst.BaseExpression) -> Change | None:
             return None
         summed = text[1:-1] == "sum"
     made = expression(
-        'f(x, y, reduction="sum")',
-        f=call.func,
-        x=masked.where(given, "0", given),
-        y=masked.where(wanted, "0", wanted),
+        'f(x, y, reduction="sum")', f=call.func, x=masked.where(given, "0", given), y=masked.where(wanted, "0", wanted)
     )
     if not summed:
         made = expression("s / n", s=made, n=masked.count(given))

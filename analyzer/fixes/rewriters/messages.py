@@ -189,9 +189,7 @@ def _taken(place: Located, call: cst.Call) -> str | None:
         taker = last_name(each.func)
         of_record = taker == "catch_warnings" and bool(given)
         of_stream = taker == "StreamHandler" and any(ast.unparse(value) not in outputs for value in given)
-        of_stream = of_stream or (
-            taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords)
-        )
+        of_stream = of_stream or (taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords))
         is_raised = of_warnings and taker in FILTERS and not _raises_none(given)
         if of_record or of_stream or is_raised:
             return READ.format(taker)
@@ -261,9 +259,7 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     number = next(i for i, each in enumerate(line.body) if each is expr)
     only = cst.SimpleStatementLine(
         body=[expr.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)],
-        trailing_whitespace=line.trailing_whitespace
-        if number == len(line.body) - 1
-        else cst.TrailingWhitespace(),
+        trailing_whitespace=line.trailing_whitespace if number == len(line.body) - 1 else cst.TrailingWhitespace(),
     )
     guarded: cst.BaseStatement = cst.If(test=test, body=cst.IndentedBlock(body=[only]))
     made: list[cst.BaseStatement] = [guarded]
@@ -281,11 +277,7 @@ def _why_needed(place: Located, expr: cst.Expr) -> str | None:
         return LOST.format("an argument")
     if (reason := why_needed(place, expr.value)) is not None:
         return reason
-    return (
-        "it stands in a `try`, which would catch what working it out raises"
-        if is_tried(place, expr)
-        else None
-    )
+    return "it stands in a `try`, which would catch what working it out raises" if is_tried(place, expr) else None
 
 
 def _neighbours(
@@ -311,11 +303,7 @@ def _neighbours(
     first = last = body.index(line)
     while first and not getattr(body[first], "leading_lines", ()) and is_joined(body[first - 1]):
         first -= 1
-    while (
-        last + 1 < len(body)
-        and not getattr(body[last + 1], "leading_lines", ())
-        and is_joined(body[last + 1])
-    ):
+    while last + 1 < len(body) and not getattr(body[last + 1], "leading_lines", ()) and is_joined(body[last + 1]):
         last += 1
     return tuple(body[first : last + 1]) if first < last and is_joined(line) else ()
 
@@ -382,8 +370,7 @@ def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:
     for line in [body] if isinstance(body, cst.SimpleStatementSuite) else body.body:
         small = line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else [None]
         found += [
-            each.value if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) else None
-            for each in small
+            each.value if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) else None for each in small
         ]
     return found
 
@@ -471,9 +458,7 @@ def _is_one(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
     if isinstance(node, cst.Comparison):
         if all(isinstance(c.operator, (cst.Is, cst.IsNot)) for c in node.comparisons):
             return True
-        return all(
-            _is_number(place, each, deep) for each in (node.left, *(c.comparator for c in node.comparisons))
-        )
+        return all(_is_number(place, each, deep) for each in (node.left, *(c.comparator for c in node.comparisons)))
     if isinstance(node, cst.Name):
         value = value_of(place, node.value) if deep else None
         return value is not None and _is_one(place, value, deep - 1)
@@ -518,9 +503,7 @@ def is_without_effect(value: cst.CSTNode) -> bool:
         return False  # an item may be made by being asked for
     if isinstance(value, cst.Call):
         known = (isinstance(value.func, cst.Name) and value.func.value in PURE) or (
-            isinstance(value.func, cst.Attribute)
-            and value.func.attr.value in PURE_METHODS
-            and not _waits(value)
+            isinstance(value.func, cst.Attribute) and value.func.attr.value in PURE_METHODS and not _waits(value)
         )
         if not known or (_takes_items(value.func) and any(_may_be_used_up(arg.value) for arg in value.args)):
             return False

@@ -47,9 +47,7 @@ def _may_be_called(place: Located, call: cst.Call, func: cst.Attribute) -> bool:
     if func.attr.value in OF_TEXTS or is_imported:
         return False
     # A method of a tensor takes numbers there, a module takes tensors.
-    given = any(
-        not isinstance(arg.value, (cst.BaseNumber, cst.UnaryOperation, cst.Tuple)) for arg in call.args
-    )
+    given = any(not isinstance(arg.value, (cst.BaseNumber, cst.UnaryOperation, cst.Tuple)) for arg in call.args)
     return given and not _is_no_module(place, func.value)
 
 
@@ -115,9 +113,7 @@ def _is_known(place: Located, name: str, deep: int) -> bool:
                     if target.target.value == name:
                         found.append(_is_no_module(place, node.value, deep - 1))
                 elif _names(target.target, name):
-                    found.append(
-                        isinstance(node.value, cst.Call) and _is_no_module(place, node.value, deep - 1)
-                    )
+                    found.append(isinstance(node.value, cst.Call) and _is_no_module(place, node.value, deep - 1))
         elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)) and _names(node.target, name):
             found.append(node.value is not None and _is_no_module(place, node.value, deep - 1))
         elif isinstance(node, (cst.For, cst.CompFor)) and _names(node.target, name):

@@ -27,10 +27,7 @@ RESIZING = (
     "unflatten",
 )
 """Methods of a tensor that take sizes."""
-RESAMPLING = (
-    "interpolate",
-    *(f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)),
-)
+RESAMPLING = ("interpolate", *(f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)))
 """Functions that make a tensor of another size."""
 
 

@@ -124,9 +124,7 @@ def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If |
         )
 
 
-def _reading(
-    piece: CstRegion, node: cst.BaseExpression
-) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
+def _reading(piece: CstRegion, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
     """Return the outermost read of one tensor around `node`, the tensor, and the conversion."""
     if not isinstance(node, cst.Call):
         return None
@@ -141,11 +139,7 @@ def _reading(
     while True:
         arg = piece.parents.get(node)
         around = piece.parents.get(arg) if isinstance(arg, cst.Arg) else None
-        if (
-            not isinstance(around, cst.Call)
-            or _converted(around) is not node
-            or _name(around.func) in OF_FLOATS
-        ):
+        if not isinstance(around, cst.Call) or _converted(around) is not node or _name(around.func) in OF_FLOATS:
             return node, tensor, conversion
         if conversion:  # `float(int(t))`: two conversions, which nothing distinguishes
             return None
@@ -175,9 +169,9 @@ def _converted(node: cst.Call) -> cst.BaseExpression | None:
 
 
 def _may_be_tensor(node: cst.BaseExpression) -> bool:
-    return not isinstance(
-        node, (cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float)
-    ) and not is_number(node, None)
+    return not isinstance(node, (cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float)) and not is_number(
+        node, None
+    )
 
 
 def _name(function: cst.BaseExpression) -> str:
@@ -341,9 +335,7 @@ class Uses:
             if around:
                 return None
             inside[whole] = whole in self._around(node)
-        if any(
-            change.old[0] is each for change in self.changes for w in self.indexed for each in self._around(w)
-        ):
+        if any(change.old[0] is each for change in self.changes for w in self.indexed for each in self._around(w)):
             return None
         changes = list(self.changes)
         for whole, index in self.indexed.items():
@@ -473,9 +465,7 @@ class Uses:
         """Return True if an element belongs to a tuple that values are assigned to."""
         while isinstance(node, (cst.Element, cst.Tuple, cst.List, cst.StarredElement)):
             below, node = node, self.piece.parents[node]
-        return isinstance(node, cst.AssignTarget) or (
-            isinstance(node, (cst.For, cst.CompFor)) and node.target is below
-        )
+        return isinstance(node, cst.AssignTarget) or (isinstance(node, (cst.For, cst.CompFor)) and node.target is below)
 
     def values_of(self, name: str) -> list[cst.BaseExpression | None]:
         """Return the values assigned to a name, None for each without an explicit value."""
@@ -521,11 +511,7 @@ class Uses:
                 return BOUND
             self.handed = True
             return None
-        return (
-            self._given_to_method(call, arg, name)
-            if isinstance(call.func, cst.Attribute)
-            else "it is handed on"
-        )
+        return self._given_to_method(call, arg, name) if isinstance(call.func, cst.Attribute) else "it is handed on"
 
     def _given_to_method(self, call: cst.Call, arg: cst.Arg, name: str) -> str | None:
         assert isinstance(call.func, cst.Attribute)
@@ -545,11 +531,7 @@ class Uses:
             return "it is put into a container"
         word = arg.keyword.value if arg.keyword is not None else ""
         if name.rstrip("_") in TAKING:
-            return (
-                None
-                if word in ("", "other", "value", "input", "min", "max")
-                else f"`{word}` wants a Python number"
-            )
+            return None if word in ("", "other", "value", "input", "min", "max") else f"`{word}` wants a Python number"
         if name.rstrip("_") in ("clamp", "clip"):
             bounds = len(call.args) - (is_name(call.func.value, self.torch))
             return None if bounds == 1 else f"`{name}` takes no tensor beside a number"
@@ -594,9 +576,7 @@ def keep_tensors(place: Located) -> Ways:
         yield NESTED
         return
     yield Rewrite(
-        "The tensor replaces the list that was read from it",
-        changes,
-        UNSAFE + (HANDED if uses.handed else ""),
+        "The tensor replaces the list that was read from it", changes, UNSAFE + (HANDED if uses.handed else "")
     )
 
 
@@ -680,9 +660,7 @@ def index_numbers(place: Located) -> Ways:
         return
     values = given[0]
     if not isinstance(values, (cst.List, cst.Tuple)) or not values.elements:
-        yield Declined(
-            "what the list holds is not written here; of modules, every one would have to be worked out"
-        )
+        yield Declined("what the list holds is not written here; of modules, every one would have to be worked out")
         return
     if isinstance(node.value, cst.Name) and any(
         not isinstance(piece.parents[each], cst.Subscript) for each in uses.loads(node.value.value)
@@ -740,9 +718,7 @@ def without_number(place: Located) -> Ways:
             return
         else:
             last = "clamp_" if name.endswith("_") else "clamp"
-            made = expression(
-                f"x.{last}(min=a).{last}(max=b)", x=operands[0], a=_as_bound(low), b=_as_bound(high)
-            )
+            made = expression(f"x.{last}(min=a).{last}(max=b)", x=operands[0], a=_as_bound(low), b=_as_bound(high))
     elif name in ("add", "sub") and len(operands) == 2 and set(words) == {"alpha"}:
         sign = "+" if name == "add" else "-"
         made = expression(f"x {sign} n * y", x=operands[0], y=operands[1], n=_as_bound(words["alpha"]))

@@ -47,11 +47,7 @@ def without_numpy(place: Located) -> Ways:
         inner = node.func.value
     if inner is None:
         return
-    if (
-        isinstance(inner, cst.Call)
-        and isinstance(inner.func, cst.Attribute)
-        and inner.func.attr.value == "item"
-    ):
+    if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "item":
         inner = inner.func.value
     torch = torch_name(place)
     if torch is None:
@@ -76,11 +72,7 @@ def _of_torch(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None
     """Return numpy computations on tensors written with torch; None if torch has no function for a part."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, OPERATORS):
         sides = [_part(side, torch) for side in (node.left, node.right)]
-        if (
-            sides[0] is None
-            or sides[1] is None
-            or (is_number(node.left, None) and is_number(node.right, None))
-        ):
+        if sides[0] is None or sides[1] is None or (is_number(node.left, None) and is_number(node.right, None)):
             return None
         return node.with_changes(left=sides[0], right=sides[1])
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
@@ -168,8 +160,7 @@ def _is_product(node: cst.Call) -> bool:
 
 def _by_math(place: Located, found: list[cst.Call]) -> Rewrite | Declined:
     imported = any(
-        isinstance(statement, ast.Import)
-        and any(a.name == "math" and a.asname is None for a in statement.names)
+        isinstance(statement, ast.Import) and any(a.name == "math" and a.asname is None for a in statement.names)
         for statement in place.source.tree.body
     )
     if not is_module(place.source, "math"):

@@ -62,11 +62,7 @@ def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[
     """Return the name of an operator that raises a built-in exception unless a tensor is true, and its definition if
     the file lacks it; None for another exception."""
     found = getattr(builtins, kind, None)
-    if (
-        not isinstance(found, type)
-        or not issubclass(found, Exception)
-        or kind in place.source.derive(names_in)
-    ):
+    if not isinstance(found, type) or not issubclass(found, Exception) or kind in place.source.derive(names_in):
         return None
     name = "_".join(word.lower() for word in re.findall("[A-Z][a-z]*|[A-Z]+(?![a-z])", kind)) + "_unless"
     return _defined(place, f"_{name}", RAISING, torch=torch, name=name, kind=kind)

@@ -24,9 +24,7 @@ MASKS = ("attention_mask", "attn_mask")
 """Names in attention functions for the mask that is added to the scores, or that hides where it is False."""
 DIMENSIONS = {"1": 1, "-3": 1, "2": 2, "-2": 2}
 """The dimensions, of four, that may be the tokens."""
-OTHERWISE = Declined(
-    "what is done with the parts is no attention over each, put together by `torch.cat` behind it"
-)
+OTHERWISE = Declined("what is done with the parts is no attention over each, put together by `torch.cat` behind it")
 
 CODE = """\
 {sizes} = {lengths}.to({query}.device)
@@ -87,9 +85,7 @@ def padded_parts(place: Located) -> Ways:
         yield call
         return
     query, key, value = (text(each) for each in parts.tensors)
-    code = CODE.format(
-        torch=torch[0], lengths=_bracketed(parts.lengths), query=query, key=key, value=value, **names
-    )
+    code = CODE.format(torch=torch[0], lengths=_bracketed(parts.lengths), query=query, key=key, value=value, **names)
     out = _code(together.element.deep_replace(attend, call))
     out = f"{out}.unflatten(0, ({query}.shape[0], {names['sizes']}.shape[0]))"
     turned = ".transpose(1, 2)" if together.dimension == 2 else ""
@@ -119,12 +115,7 @@ def _split(place: Located) -> _Parts | None:
     if isinstance(around, (cst.ListComp, cst.GeneratorExp)):
         loop = around.for_in
         target = _assigned(statement, around)
-        if (
-            target is None
-            or loop.ifs
-            or loop.inner_for_in
-            or not isinstance(loop.iter, (cst.Tuple, cst.List))
-        ):
+        if target is None or loop.ifs or loop.inner_for_in or not isinstance(loop.iter, (cst.Tuple, cst.List)):
             return None
         tensors = tuple(each.value for each in loop.iter.elements)
         if len(tensors) != 3 or text(found[0]) != text(loop.target):
@@ -243,9 +234,7 @@ def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str])
         name = arg.keyword.value if arg.keyword is not None else ""
         value = text(arg.value)
         if value in targets and not arg.star:
-            args.append(
-                arg.with_changes(value=cst.parse_expression(f"{names['padded']}[{targets.index(value)}]"))
-            )
+            args.append(arg.with_changes(value=cst.parse_expression(f"{names['padded']}[{targets.index(value)}]")))
             continue
         if any(times_read(arg.value, each) for each in targets):
             return Declined("the attention is given something else that hangs on the part")
@@ -262,8 +251,7 @@ def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str])
         return OTHERWISE
     if not masked:
         if not _is_call_of(attend, "scaled_dot_product_attention") or len(attend.args) != 3 + sum(
-            arg.keyword is not None and arg.keyword.value not in ("query", "key", "value")
-            for arg in attend.args
+            arg.keyword is not None and arg.keyword.value not in ("query", "key", "value") for arg in attend.args
         ):
             return Declined("it is given no mask: whether it takes one is not known")
         args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))

@@ -53,11 +53,7 @@ def over_places(place: Located) -> Ways:
     for statement in body:
         part = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
         target = part.targets[0].target if isinstance(part, cst.Assign) and len(part.targets) == 1 else None
-        if (
-            not isinstance(part, cst.Assign)
-            or not isinstance(target, cst.Subscript)
-            or loop.orelse is not None
-        ):
+        if not isinstance(part, cst.Assign) or not isinstance(target, cst.Subscript) or loop.orelse is not None:
             yield Declined(OTHER_BODY)
             return
         out = _read_at(target, index)
@@ -91,11 +87,7 @@ def over_places(place: Located) -> Ways:
 def _loop_around(place: Located) -> tuple[cst.For, cst.BaseExpression] | None:
     """Return the loop over `mask.nonzero()`, and the mask."""
     node = place.node
-    while (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in LISTING
-    ):
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in LISTING:
         node = node.func.value
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None

@@ -41,9 +41,7 @@ PARTIAL = frozenset(
 
 FILLERS = {"acos": "0", "asin": "0", "atanh": "0", "logit": "0.5", "acosh": "2"}
 """Operands with a finite gradient, for functions without one at 1."""
-OTHER_SHAPE = (
-    "the shapes of the two sides are not the same by their form: `torch.where` might change what comes out"
-)
+OTHER_SHAPE = "the shapes of the two sides are not the same by their form: `torch.where` might change what comes out"
 
 
 class Refused(Exception):  # noqa: N818  not an error
@@ -125,9 +123,7 @@ class Reader:
         return early
 
     def read(self, side: Side, part: cst.BaseSmallStatement) -> None:
-        if isinstance(part, cst.Pass) or (
-            isinstance(part, cst.Expr) and isinstance(part.value, cst.SimpleString)
-        ):
+        if isinstance(part, cst.Pass) or (isinstance(part, cst.Expr) and isinstance(part.value, cst.SimpleString)):
             return
         if isinstance(part, cst.Return):
             if part.value is None:
@@ -144,9 +140,7 @@ class Reader:
             operator = operator_of(part.operator)
             old = part.target
             assert isinstance(old, cst.BaseExpression)
-            value = expression(
-                f"a {operator} b", a=_filled(old, side.values), b=_filled(part.value, side.values)
-            )
+            value = expression(f"a {operator} b", a=_filled(old, side.values), b=_filled(part.value, side.values))
             side.in_place = True
             _assign(side, part.target, value)
         elif isinstance(part, (cst.Break, cst.Continue)):
@@ -193,10 +187,7 @@ def _filled(node: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) 
     for name, value in used.items():
         if "." in name:
             raise Refused("a side reads an attribute that it changed")
-        if (
-            not isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float))
-            and times_read(node, name) > 1
-        ):
+        if not isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) and times_read(node, name) > 1:
             raise Refused(f"`{name}` is used more than once where it would have to be worked out in place")
     return expression(text(node), **used)
 
@@ -241,9 +232,7 @@ class Chooser:
             yes = number_as_tensor(self.torch, yes, no)
         return expression(f"{self.torch}.where(test, yes, no)", test=self.named, yes=yes, no=no)
 
-    def _scaled(
-        self, changed: cst.BaseExpression, plain: cst.BaseExpression, taken: bool
-    ) -> cst.BaseExpression | None:
+    def _scaled(self, changed: cst.BaseExpression, plain: cst.BaseExpression, taken: bool) -> cst.BaseExpression | None:
         """Return `x * torch.where(test, factor, 1)` in place of `x * factor`, on the side `taken`, and `x` on the
         other: the side not chosen adds no NaN to a gradient. Likewise for a quotient; None for another side, and for
         a Python factor."""
@@ -275,18 +264,14 @@ class Chooser:
         uses = [each for each in made if times_read(each, name)]
         if sum(times_read(each, name) for each in uses) == 1:
             at = made.index(uses[0])
-            if not any(
-                times_read(self.test, each) for each in assigned_in(made[:at]) | names_written(made[:at])
-            ):
+            if not any(times_read(self.test, each) for each in assigned_in(made[:at]) | names_written(made[:at])):
                 return [put(each, self.named, self.test) for each in made]
         if not uses:
             return made
         return [line_of(cst.Assign([cst.AssignTarget(self.named)], self.test)), *made]
 
 
-def number_as_tensor(
-    torch: str, number: cst.BaseExpression, *others: cst.BaseExpression
-) -> cst.BaseExpression:
+def number_as_tensor(torch: str, number: cst.BaseExpression, *others: cst.BaseExpression) -> cst.BaseExpression:
     """Return a number that becomes a tensor together with others, with all digits of Python's; the number itself if
     torch's default dtype represents all of them exactly."""
     if all(map(is_exact, (number, *others))):
@@ -380,13 +365,10 @@ class _Guard(cst.CSTTransformer):
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
     ) -> cst.BaseExpression:
         operator = updated_node.operator
-        if isinstance(operator, (cst.Divide, cst.FloorDivide, cst.Modulo)) and not self.harmless(
-            updated_node.right
-        ):
+        if isinstance(operator, (cst.Divide, cst.FloorDivide, cst.Modulo)) and not self.harmless(updated_node.right):
             return updated_node.with_changes(right=self.safe(updated_node.right))
         if isinstance(operator, cst.Power) and not (
-            isinstance(updated_node.right, cst.Integer)
-            or isinstance(updated_node.left, (cst.Integer, cst.Float))
+            isinstance(updated_node.right, cst.Integer) or isinstance(updated_node.left, (cst.Integer, cst.Float))
         ):
             return updated_node.with_changes(left=self.safe(updated_node.left))
         return updated_node

@@ -15,10 +15,10 @@ from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
-OTHER_KEY = (
-    "the key of `sorted` is more than an item of one tensor: compute all keys as a tensor, and `argsort` them"
+OTHER_KEY = "the key of `sorted` is more than an item of one tensor: compute all keys as a tensor, and `argsort` them"
+OTHER_ITEMS = (
+    "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
 )
-OTHER_ITEMS = "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
 
 
 def rewrite_sorted(place: Located) -> Ways:
@@ -131,12 +131,7 @@ def _with_tensor(place: Located, call: cst.Call, torch: str) -> list[Change]:
 def _items_of(comprehension: cst.ListComp) -> cst.BaseExpression | None:
     """Return the tensor of `[t[i] for i in order]`."""
     loop, item = comprehension.for_in, comprehension.elt
-    if (
-        loop.ifs
-        or loop.inner_for_in is not None
-        or not isinstance(item, cst.Subscript)
-        or len(item.slice) != 1
-    ):
+    if loop.ifs or loop.inner_for_in is not None or not isinstance(item, cst.Subscript) or len(item.slice) != 1:
         return None
     index = item.slice[0].slice
     if not isinstance(index, cst.Index) or not isinstance(loop.target, cst.Name):

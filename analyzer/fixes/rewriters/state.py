@@ -100,9 +100,7 @@ def _start(init: ast.FunctionDef, name: str) -> tuple[ast.Assign, int | float] |
     """Return the statement of `__init__` that sets `self.NAME` to a number, after `super().__init__()`."""
     ready = False
     for statement in init.body:
-        ready = ready or (
-            ast.unparse(statement).startswith("super(") and "__init__(" in ast.unparse(statement)
-        )
+        ready = ready or (ast.unparse(statement).startswith("super(") and "__init__(" in ast.unparse(statement))
         if isinstance(statement, ast.Assign) and any(_is_self(each, name) for each in statement.targets):
             value = statement.value.value if isinstance(statement.value, ast.Constant) else None
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -113,9 +111,7 @@ def _start(init: ast.FunctionDef, name: str) -> tuple[ast.Assign, int | float] |
     return None
 
 
-def _why_a_number(
-    tree: ast.Module, around: ast.ClassDef, name: str, start: ast.Assign, whole: bool
-) -> str | None:
+def _why_a_number(tree: ast.Module, around: ast.ClassDef, name: str, start: ast.Assign, whole: bool) -> str | None:
     """Return why an attribute must stay a Python number, by its uses in the file."""
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     within = set(ast.walk(around))
@@ -153,9 +149,7 @@ def _why_a_number(
             and not isinstance(parent.op, (ast.Add, ast.Sub))
             and not isinstance(parent.left if parent.right is node else parent.right, ast.Constant)
         ):
-            return (
-                f"a gradient may need `{name}` as it was when it was a factor, and a later call writes to it"
-            )
+            return f"a gradient may need `{name}` as it was when it was a factor, and a later call writes to it"
         fine = isinstance(used, (ast.BinOp, ast.UnaryOp)) and isinstance(
             parents[used], (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
         )
@@ -194,18 +188,12 @@ def keep_buffer(place: Located) -> Ways:
         yield Declined("it shares its line with compiled code")
     elif method.endswith("_"):
         made = line.with_changes(body=[cst.Expr(value=value)])
-        yield Rewrite(
-            "It is changed in place, without assigning it again",
-            (Change((line,), (made,)),),
-            None,
-        )
+        yield Rewrite("It is changed in place, without assigning it again", (Change((line,), (made,)),), None)
     elif method in CONVERSIONS:
         yield from _converted_locally(place, line, statement, name)
 
 
-def _converted_locally(
-    place: Located, line: cst.SimpleStatementLine, statement: cst.Assign, name: str
-) -> Ways:
+def _converted_locally(place: Located, line: cst.SimpleStatementLine, statement: cst.Assign, name: str) -> Ways:
     piece = place.piece
     target = statement.targets[0].target
     block = piece.parents[line]
@@ -233,9 +221,7 @@ def _converted_locally(
             return
         around = piece.parents.get(around)
     yield Rewrite(
-        "The converted tensor is a local variable",
-        tuple(changes),
-        "the buffer itself keeps its dtype and its device",
+        "The converted tensor is a local variable", tuple(changes), "the buffer itself keeps its dtype and its device"
     )
 
 
@@ -260,11 +246,7 @@ def rewrite_deepcopy(place: Located) -> Ways:
     made = value_of(place, what.value) if isinstance(what, cst.Name) else None
     classes = {each.name for each in place.source.classes}
     is_object = isinstance(made, cst.Call) and _written(made.func) in classes
-    if (
-        not isinstance(what, cst.Name)
-        or is_object
-        or isinstance(made, (cst.List, cst.Dict, cst.Set, cst.Tuple))
-    ):
+    if not isinstance(what, cst.Name) or is_object or isinstance(made, (cst.List, cst.Dict, cst.Set, cst.Tuple)):
         yield Declined("what is copied may be a container, an object or a module: it has to be made before")
         return
     copy = ".clone()" if name == "deepcopy" else ""
@@ -318,8 +300,7 @@ def rewrite_random(place: Located) -> Ways:
     uses = Uses(place.piece, torch[0])
     reason = uses.of(node)
     made = expression(
-        code.replace("torch.", f"{torch[0]}."),
-        **dict(zip("ab", (arg.value for arg in node.args), strict=False)),
+        code.replace("torch.", f"{torch[0]}."), **dict(zip("ab", (arg.value for arg in node.args), strict=False))
     )
     changes = None if reason else uses.written(node, made)
     if changes is None:
@@ -338,9 +319,7 @@ def _written(node: cst.CSTNode) -> str:
 
 
 def _is_draw(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and _written(node.func).startswith(
-        ("random.", "np.random.", "numpy.random.")
-    )
+    return isinstance(node, cst.Call) and _written(node.func).startswith(("random.", "np.random.", "numpy.random."))
 
 
 def _behind(place: Located) -> Iterator[cst.CSTNode]:
@@ -416,9 +395,7 @@ second rewrite has these weights, and so raises if their type differs from that 
 def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
     """Rewrite methods of the file's modules below `@torch.no_grad()`, each with that as a block around its body."""
     for owner in place.source.tree.body:
-        if not isinstance(owner, ast.ClassDef) or not any(
-            ast.unparse(base).endswith("Module") for base in owner.bases
-        ):
+        if not isinstance(owner, ast.ClassDef) or not any(ast.unparse(base).endswith("Module") for base in owner.bases):
             continue
         for method in owner.body:
             if not isinstance(method, ast.FunctionDef) or any(
@@ -458,9 +435,7 @@ def without_layer(place: Located) -> Ways:
     of_self = _of_self(target) if target is not None else None
     given = [arg for arg in node.args if arg.keyword is None]
     if name == "Buffer" and of_self is not None and len(given) == 1:
-        words = "".join(
-            f", {arg.keyword.value}={_written(arg.value)}" for arg in node.args if arg.keyword is not None
-        )
+        words = "".join(f", {arg.keyword.value}={_written(arg.value)}" for arg in node.args if arg.keyword is not None)
         made = expression(f'self.register_buffer("{of_self}", t{words})', t=given[0].value)
         line = place.piece.parents[parent]
         if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
@@ -556,9 +531,7 @@ def scope_made_here(place: Located) -> Ways:
     parent = place.piece.parents[place.node]
     if not isinstance(parent, cst.WithItem):
         if isinstance(place.node, cst.Call) and _written(place.node.func).endswith(".enter_context"):
-            yield Declined(
-                "a context entered through a stack ends where the stack does: no `with` is the same"
-            )
+            yield Declined("a context entered through a stack ends where the stack does: no `with` is the same")
         return
     if isinstance(place.node, cst.Call) and _written(place.node.func).endswith("backends.cuda.sdp_kernel"):
         yield from attention_kernels(place, place.node)
@@ -600,10 +573,7 @@ def _is_set_elsewhere(place: Located, name: str) -> bool:
     for node in place.source.nodes:
         if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
             stores += 1
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
-            "setattr",
-            "__setattr__",
-        ):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("setattr", "__setattr__"):
             texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
             if name in texts or not any(isinstance(each, str) for each in texts):
                 return True
@@ -617,11 +587,7 @@ def own_list(place: Located) -> Ways:
     """Rewrite `parts = text.split(",")`, which is changed later, as `parts = list(text.split(","))`."""
     node = place.node
     uses = Uses(place.piece, "torch")
-    if (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in CHANGING
-    ):
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in CHANGING:
         name = node.func.value
     elif isinstance(node, cst.Subscript) and isinstance(place.piece.parents[node], cst.AssignTarget):
         name = node.value
@@ -631,9 +597,7 @@ def own_list(place: Located) -> Ways:
     made = values[0] if len(values) == 1 else None
     if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
         return
-    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == place.source.derive(
-        torch_in
-    )
+    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == place.source.derive(torch_in)
     if not of_torch and made.func.attr.value in ("split", "rsplit", "splitlines"):
         yield Rewrite(
             "It is copied into a list of its own",

@@ -48,9 +48,7 @@ def assignments(source: Source) -> tuple[ast.Assign | ast.AnnAssign, ...]:
 
 
 def values_given(
-    nodes: Iterable[ast.AST],
-    written: str | None,
-    kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,),
+    nodes: Iterable[ast.AST], written: str | None, kinds: tuple[type[ast.Assign | ast.AnnAssign], ...] = (ast.Assign,)
 ) -> Iterator[ast.expr]:
     """Yield the values that assignments of these kinds give the target with the text `written`."""
     last = (written or "").rpartition(".")[2]
@@ -71,28 +69,17 @@ def _is_written(target: ast.expr, written: str | None, last: str) -> bool:
 
 
 def is_torch(node: cst.BaseExpression) -> bool:
-    return text(node) in (
-        "torch",
-        "F",
-        "nn.functional",
-        "torch.nn.functional",
-        "torch.special",
-        "torch.linalg",
-    )
+    return text(node) in ("torch", "F", "nn.functional", "torch.nn.functional", "torch.special", "torch.linalg")
 
 
-NOT_PURE = frozenset(
-    {"print", "append", "extend", "update", "pop", "insert", "remove", "clear", "setdefault", "warn"}
-)
+NOT_PURE = frozenset({"print", "append", "extend", "update", "pop", "insert", "remove", "clear", "setdefault", "warn"})
 
 
 def has_effect(node: cst.CSTNode, in_place: bool = False) -> bool:
     """Return True if it writes to anything but local names, as far as its form shows. `in_place`: names may be
     changed so."""
     for each in walk(node):
-        if isinstance(
-            each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Raise, cst.Global, cst.Nonlocal, cst.Del)
-        ):
+        if isinstance(each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Raise, cst.Global, cst.Nonlocal, cst.Del)):
             return True
         if isinstance(each, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
             targets = [t.target for t in each.targets] if isinstance(each, cst.Assign) else [each.target]
@@ -160,11 +147,7 @@ def names_written(statements: Iterable[cst.CSTNode]) -> set[str]:
         targets: list[cst.CSTNode] = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
         if isinstance(node, cst.AugAssign):
             targets = [node.target]
-        if (
-            isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value.endswith("_")
-        ):
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
             targets = [node.func.value]
         for target in targets:
             of = target
@@ -256,14 +239,10 @@ def is_bound(place: Located, branch: cst.CSTNode, name: str) -> bool:
                     return True
                 if isinstance(each, cst.If) and _on_all_sides(each, name):
                     return True
-        if isinstance(parent, cst.For) and name in assigned_in(
-            [parent.with_changes(body=cst.IndentedBlock([]))]
-        ):
+        if isinstance(parent, cst.For) and name in assigned_in([parent.with_changes(body=cst.IndentedBlock([]))]):
             return True
         if isinstance(parent, cst.FunctionDef):
-            return any(
-                isinstance(each, cst.Param) and each.name.value == name for each in walk(parent.params)
-            )
+            return any(isinstance(each, cst.Param) and each.name.value == name for each in walk(parent.params))
         node = parent
     return False
 

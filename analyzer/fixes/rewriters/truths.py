@@ -17,15 +17,7 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
     without_conversion,
 )
-from tcready.fixes.rewriters.rewrites import (
-    NO_TORCH,
-    Ways,
-    bare,
-    expression,
-    is_compiling,
-    line_of,
-    torch_name,
-)
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, bare, expression, is_compiling, line_of, torch_name
 from tcready.fixes.rewriters.shapes import is_pure
 from tcready.fixes.rewriters.statements import (
     assigned_in,
@@ -72,12 +64,7 @@ def rewrite_operators(place: Located) -> Ways:
     if isinstance(whole, cst.BooleanOperation) and not is_of_tensor(tree):
         left, right = whole.left, whole.right
         number = isinstance(right, (cst.Integer, cst.Float))
-        if not (
-            number
-            and isinstance(whole.operator, cst.Or)
-            and is_pure(left)
-            and is_of_tensor(tree_of(place, left))
-        ):
+        if not (number and isinstance(whole.operator, cst.Or) and is_pure(left) and is_of_tensor(tree_of(place, left))):
             yield Declined(MIXED)
             return
         made = expression(f"{name}.where(test, a, b)", test=_truth(place, left), a=left, b=right)
@@ -96,9 +83,7 @@ def _truth(place: Located, node: cst.BaseExpression) -> cst.BaseExpression:
 def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.BooleanOperation):
         return _all_bool(place, node.left) and _all_bool(place, node.right)
-    return (isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)) or is_mask(
-        place, node
-    )
+    return (isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)) or is_mask(place, node)
 
 
 def rewrite_decisions(place: Located) -> Ways:
@@ -183,11 +168,7 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
             for each in given.elements:
                 if isinstance(each, cst.StarredElement):
                     return None
-                made = (
-                    each.value
-                    if made is None
-                    else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
-                )
+                made = each.value if made is None else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
             return made if len(given.elements) > 1 else None
         if isinstance(given, cst.ListComp):
             is_picked = bool(given.for_in.ifs) or given.for_in.inner_for_in is not None
@@ -201,11 +182,7 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
 def rewrite_equality(place: Located) -> Ways:
     """Rewrite `torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
     call = place.node
-    if (
-        owner_of(place) is not None
-        or not isinstance(call, cst.Call)
-        or not isinstance(call.func, cst.Attribute)
-    ):
+    if owner_of(place) is not None or not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return
     torch = torch_name(place)
     if torch is None:
@@ -216,9 +193,7 @@ def rewrite_equality(place: Located) -> Ways:
         if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
             yield Declined("its condition is not given by position")
             return
-        made: cst.BaseExpression = call.with_changes(
-            func=call.func.with_changes(attr=cst.Name("_assert_async"))
-        )
+        made: cst.BaseExpression = call.with_changes(func=call.func.with_changes(attr=cst.Name("_assert_async")))
         unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
     else:
         made = without_conversion(name, call)
@@ -282,9 +257,7 @@ def rewrite_while(place: Located) -> Ways:
     )
 
 
-def _inner(
-    name: str, params: str, body: Sequence[cst.BaseStatement | cst.BaseCompoundStatement]
-) -> cst.FunctionDef:
+def _inner(name: str, params: str, body: Sequence[cst.BaseStatement | cst.BaseCompoundStatement]) -> cst.FunctionDef:
     made = cst.parse_statement(f"def {name}({params}): pass")
     assert isinstance(made, cst.FunctionDef)
     return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
@@ -299,9 +272,7 @@ def rewrite_object_assert(place: Located) -> Ways:
         return
     made = expression("bool(a)", a=place.node)
     yield Rewrite(
-        "The asserted value is converted to a bool first, as in Python",
-        (Change((place.node,), (made,)),),
-        None,
+        "The asserted value is converted to a bool first, as in Python", (Change((place.node,), (made,)),), None
     )
 
 

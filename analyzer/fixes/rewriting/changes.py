@@ -78,9 +78,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     trees = _as_blocks(with_constants_on_the_right(before.tree), with_constants_on_the_right(after.tree))
     defined = [*_functions(trees[0])], [*_functions(trees[1])]
     earlier, later = map(dict, defined)
-    often = {
-        name for each in defined for name, count in Counter(name for name, _ in each).items() if count > 1
-    }
+    often = {name for each in defined for name, count in Counter(name for name, _ in each).items() if count > 1}
     functions: list[FunctionPlace] = []
     tests: list[Span] = []
     gone: list[Span] = []
@@ -144,8 +142,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         new = [
             (_span(path, after, _worked_out(each.node)), each.arm)
             for each in found.written
-            if not (one is ahead and _is_import(each))
-            and not any(_is_inside(each.node, other) for other in registered)
+            if not (one is ahead and _is_import(each)) and not any(_is_inside(each.node, other) for other in registered)
         ]
         written += [span for span, _ in new]
         compiled += [span for span, arm in new if arm is not None]
@@ -265,14 +262,8 @@ def _value_text(node: ast.expr) -> str:
 def _declaration(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     """Return a function's declaration apart from its body and parameters. Callers do not see whether it is excluded
     from compilation."""
-    decorators = [
-        each for each in map(ast.unparse, node.decorator_list) if not each.endswith("compiler.disable")
-    ]
-    stored = {
-        each.id
-        for each in ast.walk(node)
-        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
-    }
+    decorators = [each for each in map(ast.unparse, node.decorator_list) if not each.endswith("compiler.disable")]
+    stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
     outer = [
         f"{type(each).__name__} {name}"
         for each in ast.walk(node)
@@ -305,9 +296,7 @@ def _class_text(node: ast.ClassDef) -> str:
     return " ".join([header_of(node), *map(ast.dump, fields)])
 
 
-def _accepts(
-    after: ast.FunctionDef | ast.AsyncFunctionDef, before: ast.FunctionDef | ast.AsyncFunctionDef
-) -> bool:
+def _accepts(after: ast.FunctionDef | ast.AsyncFunctionDef, before: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return True if `after` accepts every call that `before` accepts."""
     one, two = before.args, after.args
     in_order = [each.arg for each in (*one.posonlyargs, *one.args)]
@@ -346,9 +335,7 @@ def _parameters_read(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[st
     return names & _parameters(function)
 
 
-_OF_PYTHON = frozenset(
-    {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
-)
+_OF_PYTHON = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 
 
 def _is_of_python(decorator: ast.expr) -> bool:
@@ -357,11 +344,7 @@ def _is_of_python(decorator: ast.expr) -> bool:
 
 
 def _attributes_read(tree: ast.AST) -> set[str]:
-    return {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    }
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
 
 def _set_to_parameters(tree: ast.Module) -> set[str]:
@@ -374,9 +357,7 @@ def _set_to_parameters(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
         if node.value.id in _parameters(function)
         for target in node.targets
-        if isinstance(target, ast.Attribute)
-        and isinstance(target.value, ast.Name)
-        and target.value.id == "self"
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
     }
 
 
@@ -464,12 +445,7 @@ def _strings(node: ast.AST) -> Iterator[str]:
         found: list[ast.AST | None] = []
         if isinstance(each, ast.Compare):
             found = [each.left, *each.comparators]
-            found += [
-                item
-                for side in found
-                if isinstance(side, (ast.Tuple, ast.List, ast.Set))
-                for item in side.elts
-            ]
+            found += [item for side in found if isinstance(side, (ast.Tuple, ast.List, ast.Set)) for item in side.elts]
         elif isinstance(each, ast.MatchValue):
             found = [each.value]
         elif isinstance(each, ast.Dict):
@@ -491,9 +467,7 @@ def _constants(node: ast.AST) -> Iterator[float]:
         yield from _constants(child)
 
 
-def _functions(
-    tree: ast.AST, around: str = ""
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Return the functions of a module and of its classes, by qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, FUNCTIONS):

@@ -31,13 +31,9 @@ def disable_function(path: str, source: Source, line: int) -> Proposal | Decline
     if "disable" in decorators:
         return Declined(f"`{function.name}` is left out of what is compiled already")
     if PROPERTIES.intersection(decorators):
-        return Declined(
-            f"`{function.name}` is a property: Dynamo runs the whole function that asks for it eagerly"
-        )
+        return Declined(f"`{function.name}` is a property: Dynamo runs the whole function that asks for it eagerly")
     if isinstance(function, ast.AsyncFunctionDef) or _is_generator(function):
-        return Declined(
-            f"`{function.name}` is a generator or a coroutine: what it gives bit by bit is not traced"
-        )
+        return Declined(f"`{function.name}` is a generator or a coroutine: what it gives bit by bit is not traced")
     torch = _torch(source.tree)
     if torch is None:
         return Declined("`torch` means something else in the file")
@@ -48,9 +44,7 @@ def disable_function(path: str, source: Source, line: int) -> Proposal | Decline
     margin = source.lines[at - 1][: len(source.lines[at - 1]) - len(source.lines[at - 1].lstrip())]
     made = f"{margin}@{name}.compiler.disable{source.line_end(at)}"
     edits = (*add_imports(path, source, needed), Edit(path, at, 1, at, 1, made))
-    how = (
-        f"`{function.name}` runs eagerly as a whole: one graph ends before it, and the next begins behind it"
-    )
+    how = f"`{function.name}` runs eagerly as a whole: one graph ends before it, and the next begins behind it"
     return Proposal("", how, edits, None)
 
 

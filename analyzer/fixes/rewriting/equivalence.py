@@ -115,9 +115,7 @@ class _Conditions(ast.NodeTransformer):
         return ast.UnaryOp(ast.Not(), self.visit(node))
 
 
-def _joined(
-    operator: type[ast.boolop], values: list[ast.expr], change: Callable[[ast.expr], ast.expr]
-) -> ast.BoolOp:
+def _joined(operator: type[ast.boolop], values: list[ast.expr], change: Callable[[ast.expr], ast.expr]) -> ast.BoolOp:
     """Return the changed operands under one `and` or `or`, those of a nested one of the same kind among them."""
     operands: list[ast.expr] = []
     for each in map(change, values):
@@ -130,12 +128,7 @@ def _local_names(function: ast.AST) -> frozenset[str]:
     """Return the names of variables that nothing but the function itself sees: none if it has functions in it, or looks
     at names. What is bound by a parameter, a comprehension, an import, `except` or `global` keeps its name."""
     stored: set[str] = set()
-    outer = {
-        name.id
-        for each in _evaluated_outside(function)
-        for name in ast.walk(each)
-        if isinstance(name, ast.Name)
-    }
+    outer = {name.id for each in _evaluated_outside(function) for name in ast.walk(each) if isinstance(name, ast.Name)}
     for node in ast.walk(function):
         if isinstance(node, ast.Name):
             if node.id in _READ_NAMES:

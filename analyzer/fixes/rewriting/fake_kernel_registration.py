@@ -17,9 +17,7 @@ HOW = "The operator is told of: what it gives has sizes and types of what it is 
 UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
 
 
-def register_fake_kernel(
-    path: str, source: Source, line: int, operator: CustomOp
-) -> Iterator[Proposal | Declined]:
+def register_fake_kernel(path: str, source: Source, line: int, operator: CustomOp) -> Iterator[Proposal | Declined]:
     """Return the registration above the top-level statement around a line (1-based) that calls the operator.
 
     `path` is the name of the file in every output.
@@ -36,9 +34,7 @@ def register_fake_kernel(
     if torch in source.derive(names_in) and not found:
         yield Declined("`torch` means something else here")
         return
-    statement = next(
-        (s for s in source.tree.body if first_line(s) <= line <= (s.end_lineno or s.lineno)), None
-    )
+    statement = next((s for s in source.tree.body if first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
     if statement is None:
         yield Declined("no function stands around it")
         return

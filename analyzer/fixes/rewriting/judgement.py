@@ -134,12 +134,7 @@ def _passed(seen: Observation, name: str) -> bool | None:
 
 
 def _refuted(
-    before: Observation,
-    trial: Trial,
-    lines: Mapping[str, LineMap],
-    *,
-    keeps_out: bool,
-    fewer_compiles: bool = False,
+    before: Observation, trial: Trial, lines: Mapping[str, LineMap], *, keeps_out: bool, fewer_compiles: bool = False
 ) -> str | None:
     """Return why the change fails, in one line."""
     after = trial.observation
@@ -155,10 +150,7 @@ def _refuted(
         )
     known = {(site.path, site.line) for site in before.break_sites}
     traced = {
-        (each.path, line)
-        for each in before.traced
-        for first, last in each.ranges
-        for line in range(first, last + 1)
+        (each.path, line) for each in before.traced for first, last in each.ranges for line in range(first, last + 1)
     }
     remaining = 0
     for path, line in {(site.path, site.line) for site in after.break_sites}:
@@ -171,9 +163,7 @@ def _refuted(
             return f"a line breaks that did not ({path}:{line})"
     if fewer_compiles:
         if compiled_again(after) >= compiled_again(before):
-            return (
-                f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
-            )
+            return f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
     elif known and remaining == len(known) and is_captured(before):
         return "the break is still there"
     return trial.not_lasting or _takes_less(before, after)
@@ -228,9 +218,7 @@ def _percent(share: float | None) -> str:
     return "none" if share is None else f"{share:.1%}"
 
 
-def _sides(
-    result: ProofResult, tests: frozenset[Span], shown: Mapping[str, tuple[str, str]]
-) -> tuple[SideCount, ...]:
+def _sides(result: ProofResult, tests: frozenset[Span], shown: Mapping[str, tuple[str, str]]) -> tuple[SideCount, ...]:
     found = []
     for side in result.sides:
         if side.test in tests:

@@ -57,9 +57,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, int, list[Token]]]:
     found: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NEWLINE:
-            is_plain = not any(
-                each.type == tokenize.COMMENT or (each.start[0] != each.end[0]) for each in found
-            )
+            is_plain = not any(each.type == tokenize.COMMENT or (each.start[0] != each.end[0]) for each in found)
             if found and is_plain:
                 yield found[0].start[0], found[-1].end[0], _flat(found)
             found = []
@@ -78,9 +76,7 @@ def _flat(found: Sequence[tokenize.TokenInfo]) -> list[Token]:
         else:
             if token.string in CLOSING and last.string == "," and not _is_needed(made):
                 made.pop()
-            made.append(
-                Token(token.string, not (made[-1].text in OPENING or token.string in (*CLOSING, ".")))
-            )
+            made.append(Token(token.string, not (made[-1].text in OPENING or token.string in (*CLOSING, "."))))
     return made
 
 
@@ -268,9 +264,7 @@ def _delimiters(tokens: Sequence[Token]) -> dict[int, int]:
             found[number] = COMPREHENSION if looped and text == "if" else TERNARY
         elif text in ("and", "or"):
             found[number] = LOGIC
-        elif behind and (
-            text in ("<", ">", "==", "!=", "<=", ">=", "in", "is") or (text, following) == ("not", "in")
-        ):
+        elif behind and (text in ("<", ">", "==", "!=", "<=", ">=", "in", "is") or (text, following) == ("not", "in")):
             found[number] = COMPARISON
         elif behind and text in BINARY:
             found[number] = BINARY[text]

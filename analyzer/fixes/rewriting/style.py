@@ -48,9 +48,7 @@ def _line_length(source: Source) -> int:
 
 def _step(source: Source) -> str:
     """Return one level of indentation, as in the first indented line."""
-    first = next(
-        (re.match(r"[ \t]+", line) for line in source.lines if line[:1] in (" ", "\t") and line.strip()), None
-    )
+    first = next((re.match(r"[ \t]+", line) for line in source.lines if line[:1] in (" ", "\t") and line.strip()), None)
     return first[0] if first else "    "
 
 

@@ -36,10 +36,7 @@ def suggest_in_process(load: Callable[[], tuple[Rule, ...]], likely: Path | None
     program = CHILD.format(path=sys.path, module=__name__, load=where, likely=str(likely or ""))
     try:
         child = subprocess.Popen(  # noqa: S603  this very interpreter
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
     except (OSError, TypeError, ValueError):
         # the path of modules is too long for a command, or no interpreter is known
@@ -114,10 +111,7 @@ def answer(load: tuple[str, str], likely: str) -> None:
                 if path not in known or known[path].text != text:
                     known[path] = source.of_text(Path(path), text)
             found = suggest(
-                [
-                    FixCandidate(shown, rules[code], known[path], tuple(span))
-                    for shown, path, code, span in places
-                ]
+                [FixCandidate(shown, rules[code], known[path], tuple(span)) for shown, path, code, span in places]
             )
             edits = json.dumps([list(map(astuple, each)) for each in found])
             sys.stdout.buffer.write(ANSWER + edits.encode() + b"\n")

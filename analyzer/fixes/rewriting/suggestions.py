@@ -150,17 +150,7 @@ def _of_expression(path: str, source: Source, piece: CstRegion, change: Change) 
     yield Edit(path, first, column, last, end, text.replace("\n", source.line_end(first)))
 
 
-_TIGHT = (
-    cst.Name,
-    cst.Attribute,
-    cst.Call,
-    cst.Subscript,
-    cst.BaseNumber,
-    cst.BaseString,
-    cst.List,
-    cst.Dict,
-    cst.Set,
-)
+_TIGHT = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber, cst.BaseString, cst.List, cst.Dict, cst.Set)
 
 
 def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.BaseExpression) -> bool:

@@ -39,9 +39,7 @@ class HoverLine:
     text: str
 
 
-def about(
-    found: Finding, rules: Mapping[str, RuleText], last: LastRun | None, texts: Mapping[str, str]
-) -> str:
+def about(found: Finding, rules: Mapping[str, RuleText], last: LastRun | None, texts: Mapping[str, str]) -> str:
     """Return everything about a finding in short, as Markdown: the problem, why it hurts, what to write instead,
     results of the last run.
 
@@ -126,8 +124,7 @@ def _of_runs(target: StaticTarget, root: StaticModule, last: LastRun, texts: Map
     runs = last.runs_from(target.target, root)
     mode = " ({})" if len(runs) > 1 else ""
     return [
-        f"{VERDICT_WORD[run.verdict]}{mode.format(run.mode)}{_captured(run)}{_age(run, last, texts)}"
-        for run in runs
+        f"{VERDICT_WORD[run.verdict]}{mode.format(run.mode)}{_captured(run)}{_age(run, last, texts)}" for run in runs
     ]
 
 

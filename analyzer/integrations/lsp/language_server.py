@@ -25,14 +25,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, urlparse
 from tcready.config import pyproject
 from tcready.integrations.lsp import hover_text, protocol_values
-from tcready.integrations.lsp.open_files import (
-    CellText,
-    Document,
-    OpenFilesReader,
-    Read,
-    SettingsAt,
-    notebook,
-)
+from tcready.integrations.lsp.open_files import CellText, Document, OpenFilesReader, Read, SettingsAt, notebook
 from tcready.integrations.lsp.protocol_values import Actions, Capable, Places
 from tcready.pipeline import registry
 from tcready.portable.target import NOTEBOOK
@@ -59,9 +52,7 @@ LAST = 4
 def serve(settings_at: SettingsAt) -> None:
     """Serve one editor over stdin and stdout until it leaves."""
     for ending in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(
-            signal, ending
-        ):  # a thread waits for the editor's next line, and an exception would wait for that
+        if hasattr(signal, ending):  # a thread waits for the editor's next line, and an exception would wait for that
             signal.signal(getattr(signal, ending), signal.SIG_DFL)
     # With whole texts the server need not know where the editor ends a line: pygls also ends it at a form feed.
     server = LanguageServer(
@@ -320,9 +311,7 @@ class Editing:
             return None
         places, rules = self._places_in(own[0].cell.text), rules_by_code(read.report)
         touched = protocol_values.findings_at([each.shown for each in own], at, places)
-        paragraphs = [
-            hover_text.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched
-        ]
+        paragraphs = [hover_text.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched]
         return self._hover(paragraphs, places.of(touched[0])) if touched else None
 
     def _hover(self, paragraphs: Iterable[str], where: types.Range) -> types.Hover:
@@ -393,9 +382,7 @@ class Editing:
         """Read a project again after a pause; stop a reading in progress."""
         wanted.stop.set()
         wanted.stop = threading.Event()
-        wanted.task = asyncio.get_running_loop().create_task(
-            self._reading(wanted, wanted.stop, pause, lenses)
-        )
+        wanted.task = asyncio.get_running_loop().create_task(self._reading(wanted, wanted.stop, pause, lenses))
 
     async def _reading(self, wanted: _Project, stop: threading.Event, pause: float, lenses: bool) -> None:
         await asyncio.sleep(pause)

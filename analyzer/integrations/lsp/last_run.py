@@ -28,9 +28,7 @@ class LastRun:
     def __init__(self, report: Report, root: Path) -> None:
         self.report = report
         self._root = root
-        self._by_print = {
-            print_: found for found in report.findings for print_ in (*found.also, found.fingerprint)
-        }
+        self._by_print = {print_: found for found in report.findings for print_ in (*found.also, found.fingerprint)}
         self._runs = tuple(target for target in report.targets if target.was_run)
         self._read = {source.path: source.sha256 for source in report.sources}
         ran = {path for run in self._runs for path in self._then(run)}
@@ -86,9 +84,7 @@ class LastRun:
         """
         return next(self._changed(run, texts), None) is None
 
-    def out_of_date(
-        self, path: str, texts: Mapping[str, str]
-    ) -> tuple[tuple[TargetReport, tuple[str, ...]], ...]:
+    def out_of_date(self, path: str, texts: Mapping[str, str]) -> tuple[tuple[TargetReport, tuple[str, ...]], ...]:
         """Return the outdated runs that include a file, each with the files that changed since."""
         among = ((run, tuple(self._changed(run, texts))) for run in self._runs if path in self._then(run))
         return tuple((run, changed) for run, changed in among if changed)

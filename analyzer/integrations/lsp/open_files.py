@@ -173,9 +173,7 @@ class OpenFilesReader:
         how = Reading(current.settings.values["mode"], read.low, read.plain_call, version)
         report = dataclasses.replace(report, readings=(how,))
         names = [unit.target for unit in units]
-        return filtering.filter_report(report, current.known, options, names, self._root)[
-            0
-        ], found.result.targets
+        return filtering.filter_report(report, current.known, options, names, self._root)[0], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
         """Return True if a check of the project would read the file; a file outside of its folder counts as named."""
@@ -196,9 +194,7 @@ class OpenFilesReader:
             Question(self._texts, self._rules.tool(), settings.report, self._root)  # a code may be of no rule
         except TcreadyError as error:
             problems.append(str(error))
-            settings = (
-                current.settings if current is not None else resolve({}, root=self._root, at_command=True)
-            )
+            settings = current.settings if current is not None else resolve({}, root=self._root, at_command=True)
         known = filtering.Known()
         if settings.report.baseline is not None:
             file = self._root / settings.report.baseline

@@ -112,9 +112,7 @@ def _left_out(source: SourceText, line: int, written: str) -> int:
     return len(written) - len(read) if written.endswith(read) else 0
 
 
-def by_uri(
-    read: Read, document: Document, places: Callable[[str], Places]
-) -> dict[str, list[types.Diagnostic]]:
+def by_uri(read: Read, document: Document, places: Callable[[str], Places]) -> dict[str, list[types.Diagnostic]]:
     """Return the diagnostics of each text of a document: of the cells of a notebook, or of the only text."""
     if not document.cells:
         return {document.uri: diagnostics(read, document, places(document.text))}
@@ -139,11 +137,7 @@ def by_uri(
 
 def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
     return types.Diagnostic(
-        range=places.of(found),
-        message=found.message,
-        severity=SEVERITY[found.level],
-        code=found.rule,
-        source=SOURCE,
+        range=places.of(found), message=found.message, severity=SEVERITY[found.level], code=found.rule, source=SOURCE
     )
 
 
@@ -163,10 +157,7 @@ def _broken(document: Document) -> tuple[int, tuple[int, int, int, int]]:
 
 def _skipped(reason: str, place: tuple[int, int, int, int], places: Places) -> types.Diagnostic:
     return types.Diagnostic(
-        range=places.span(*place),
-        message=reason,
-        severity=types.DiagnosticSeverity.Error,
-        source=SOURCE,
+        range=places.span(*place), message=reason, severity=types.DiagnosticSeverity.Error, source=SOURCE
     )
 
 
@@ -215,9 +206,7 @@ class Capable:
 class Actions:
     """Code actions for findings of a document."""
 
-    def __init__(
-        self, read: Read, document: Document, places: Places, rules: Sequence[Rule], capable: Capable
-    ) -> None:
+    def __init__(self, read: Read, document: Document, places: Places, rules: Sequence[Rule], capable: Capable) -> None:
         self._path, self._document, self._places = read.shown(document), document, places
         self._rules = {rule.code: rule for rule in rules}
         self._capable = capable
@@ -229,9 +218,7 @@ class Actions:
             source = of_text(self._document.path, self._document.text)
         except UnreadableError:
             return []
-        if (
-            source.text != self._document.text
-        ):  # a byte order mark, or what the declared encoding does not have
+        if source.text != self._document.text:  # a byte order mark, or what the declared encoding does not have
             return []
         concrete = Concrete(source)
         changes = [action for each in found for action in self._changes(each, concrete)]
@@ -266,9 +253,7 @@ class Actions:
         self, found: Finding, title: str, edits: Iterable[Edit], *, preferred: bool = False
     ) -> types.CodeAction:
         made: list[types.TextEdit] = [
-            types.TextEdit(
-                self._places.span(e.start_line, e.start_column, e.end_line, e.end_column), e.new_text
-            )
+            types.TextEdit(self._places.span(e.start_line, e.start_column, e.end_line, e.end_column), e.new_text)
             for e in dict.fromkeys(edits)
         ]
         document = self._document

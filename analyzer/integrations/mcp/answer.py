@@ -89,9 +89,7 @@ def fit_answer(answer: ToolAnswer, room: int) -> Fitted:
         free -= sum(_size(section.name) + len(": [], ") for section in requested)
     costs = [[_cost(piece, data is not None) for piece in section.pieces] for section in requested]
     lacking = sum(map(sum, costs)) - free
-    counts = (
-        [len(each) for each in costs] if lacking <= 0 else list(_pieces_that_fit(costs, free - _FOR_NOTES))
-    )
+    counts = [len(each) for each in costs] if lacking <= 0 else list(_pieces_that_fit(costs, free - _FOR_NOTES))
     lines = [head] if head else []
     notes: list[str] = []
     left: dict[str, int] = {}

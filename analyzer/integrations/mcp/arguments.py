@@ -26,15 +26,11 @@ Inputs = Annotated[
 ]
 OneMode = Annotated[
     Literal["infer", "train"] | None,
-    Field(
-        description="infer (default): eval() without gradients. train: train() with loss, backward and optimizer."
-    ),
+    Field(description="infer (default): eval() without gradients. train: train() with loss, backward and optimizer."),
 ]
 Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps, meta or auto.")]
 Timeout = Annotated[float | None, Field(description="Time limit for the run in seconds. Default: 600.", gt=0)]
-Codes = Annotated[
-    list[str] | None, Field(description="Report only these rules. Prefixes are allowed: TCR101, TCR2.")
-]
+Codes = Annotated[list[str] | None, Field(description="Report only these rules. Prefixes are allowed: TCR101, TCR2.")]
 Characters = Annotated[
     int,
     Field(
@@ -146,9 +142,7 @@ class FixArguments(RunArguments):
 class ProveArguments(RunArguments):
     patch: Annotated[
         str,
-        Field(
-            description="A unified diff, as written by `git diff`. Its paths are below the folder of the server."
-        ),
+        Field(description="A unified diff, as written by `git diff`. Its paths are below the folder of the server."),
     ]
     target: OneTarget
     settings: Annotated[
@@ -172,8 +166,7 @@ class BenchArguments(RunArguments):
         ),
     ] = 120.0
     quick: Annotated[
-        bool,
-        Field(description="Measure only eager mode and the default of torch.compile, with one cold start."),
+        bool, Field(description="Measure only eager mode and the default of torch.compile, with one cold start.")
     ] = True
 
 

@@ -64,9 +64,7 @@ async def _serve(place: ListedPlace) -> None:
     one_at_a_time = anyio.CapacityLimiter(1)
     ending = threading.Event()
 
-    async def listed(
-        _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+    async def listed(_context: ServerRequestContext[Any], _params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[_described(tool, place) for tool in tools.values()])
 
     async def called(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:

@@ -56,11 +56,7 @@ def render_check(report: Report, *, third_party: bool, skip: int) -> ToolAnswer:
     head += [sentence] if (sentence := narrowed_sentence(shown)) else []
     ran = any(target.was_run for target in shown.targets)
     head.append("the model was run" if ran else "read only, nothing was executed")
-    after = (
-        "\n`rule` with a code or an id of these tells why it hurts and what to write instead."
-        if found
-        else ""
-    )
+    after = "\n`rule` with a code or an id of these tells why it hurts and what to write instead." if found else ""
     data = {
         "executed": ran,
         "counts": {level: sum(f.level == level for f in found) for level in reversed(LEVELS)},
@@ -86,9 +82,7 @@ def _verdicts(report: Report) -> Iterator[AnswerPiece]:
         if target.was_run or len(unread) <= MANY_TARGETS:
             yield _verdict(target, report)
     if len(unread) > MANY_TARGETS:
-        yield AnswerPiece(
-            f"VERDICT unknown for {len(unread)} targets: nothing was run", {"not_run": len(unread)}
-        )
+        yield AnswerPiece(f"VERDICT unknown for {len(unread)} targets: nothing was run", {"not_run": len(unread)})
 
 
 def _verdict(target: TargetReport, report: Report) -> AnswerPiece:
@@ -117,9 +111,7 @@ def _steps(report: Report, names: Mapping[str, str]) -> Iterator[AnswerPiece]:
         found.append(step)
     for step in found:
         code = f"\n{_indented(step.code)}" if step.code else ""
-        yield AnswerPiece(
-            f"DO {step.words}{code}", {"do": step.words} | ({"code": step.code} if step.code else {})
-        )
+        yield AnswerPiece(f"DO {step.words}{code}", {"do": step.words} | ({"code": step.code} if step.code else {}))
 
 
 def _unread(report: Report) -> list[str]:
@@ -280,9 +272,7 @@ def require_results(report: Report) -> None:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
     if all(target.verdict == "unknown" for target in report.targets):
         first = next((target for target in report.targets if target.was_run), report.targets[0])
-        raise TcreadyError(
-            f"{first.target}: {_why_unknown(first)} (`check` without `run` tells what the source shows)"
-        )
+        raise TcreadyError(f"{first.target}: {_why_unknown(first)} (`check` without `run` tells what the source shows)")
 
 
 def _why_unknown(target: TargetReport) -> str:
@@ -298,10 +288,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
     """Return the changes as one patch, a description of each, and what is left. `ids`: fingerprints by path, line
     and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
-    data: dict[str, Any] = {
-        "changes_proposed": len(result.changes),
-        "proved": result.breaks_before is not None,
-    }
+    data: dict[str, Any] = {"changes_proposed": len(result.changes), "proved": result.breaks_before is not None}
     if result.breaks_before is not None:
         shares = f"{share_words(result.share_before)} -> {share_words(result.share_after)}"
         head += f". Runs before and after: breaks {result.breaks_before} -> {result.breaks_after}"
@@ -323,9 +310,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
             Section("failure", "failure", failure, single=True),
             Section("patch", "patch", whole, single=True, exact=True),
             Section(
-                "settings",
-                "setting",
-                tuple(AnswerPiece(f"{SET}: {line}", line) for line in settings_code(result)),
+                "settings", "setting", tuple(AnswerPiece(f"{SET}: {line}", line) for line in settings_code(result))
             ),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),
             Section("refused", "refused change", tuple(_change(each, ids) for each in result.refused)),
@@ -355,9 +340,7 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
         "unsafe_by_construction": change.unsafe is not None,
         "why": why,
     }
-    return AnswerPiece(
-        f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data)
-    )
+    return AnswerPiece(f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data))
 
 
 def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> AnswerPiece:
@@ -429,9 +412,7 @@ def render_bench(report: Report) -> ToolAnswer:
             _code("rollback", "back to eager", bench.rollback),
             Section("arms", "arm", tuple(_arms(bench))),
             Section(
-                "beside",
-                "fact",
-                tuple(AnswerPiece(f"{what}: {text}", f"{what}: {text}") for what, text in beside),
+                "beside", "fact", tuple(AnswerPiece(f"{what}: {text}", f"{what}: {text}") for what, text in beside)
             ),
         ),
     )
@@ -460,8 +441,4 @@ def _arm(case: str, arm: ArmBench) -> dict[str, Any]:
 
 def _figure(figure: Figure | None) -> list[float] | None:
     """Return the median and the bounds of its interval, with four digits."""
-    return (
-        None
-        if figure is None
-        else [float(f"{each:.4g}") for each in (figure.median, figure.low, figure.high)]
-    )
+    return None if figure is None else [float(f"{each:.4g}") for each in (figure.median, figure.low, figure.high)]

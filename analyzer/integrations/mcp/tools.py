@@ -130,9 +130,7 @@ def _fix(arguments: FixArguments, place: ListedPlace, progress: Progressing) -> 
     if result.failure and not (result.changes or result.refused or result.no_fix):
         raise TcreadyError(result.failure)
     _reject_bytes(result)
-    read = api.check_targets(
-        arguments.target, run=False, settings=settings, mode=arguments.mode, checkout=False
-    )
+    read = api.check_targets(arguments.target, run=False, settings=settings, mode=arguments.mode, checkout=False)
     return rendering.render_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
 
 
@@ -231,9 +229,7 @@ def _reject_outside(named: str, root: Path) -> None:
             )
 
 
-_EXECUTES = (
-    "Executes the user's code, in a separate process with a time limit. Writes nothing to the user's files."
-)
+_EXECUTES = "Executes the user's code, in a separate process with a time limit. Writes nothing to the user's files."
 _READS = "Reads only source text and executes nothing, unless"
 
 TOOLS = (

@@ -140,9 +140,7 @@ class _Reader:
 
     # What names and expressions mean
 
-    def _bound(
-        self, module: ModuleInfo, name: str, seen: frozenset[tuple[str, str]] = frozenset()
-    ) -> Iterator[Bound]:
+    def _bound(self, module: ModuleInfo, name: str, seen: frozenset[tuple[str, str]] = frozenset()) -> Iterator[Bound]:
         """Return what a top-level name of a module is bound to, through imports if the files exist."""
         if (module.name, name) in seen:
             return
@@ -202,9 +200,7 @@ class _Reader:
         finally:
             self.busy.discard(node)
 
-    def _of_name(
-        self, node: ast.Name | ast.Attribute, module: ModuleInfo, unread: _Reading
-    ) -> _Reading | None:
+    def _of_name(self, node: ast.Name | ast.Attribute, module: ModuleInfo, unread: _Reading) -> _Reading | None:
         name = _last_name(node)
         found = list(self._lookup(node, module))
         imported = {b.name for _, b in found if isinstance(b, Import)} & {DECORATOR, IGNORED}
@@ -223,16 +219,12 @@ class _Reader:
 
     def _is_application(self, node: ast.Call, module: ModuleInfo) -> bool:
         """Return True if a call passes a class to a decorator: its result is that class, not a decorator."""
-        return len(node.args) == 1 and any(
-            isinstance(b, ClassInfo) for _, b in self._lookup(node.args[0], module)
-        )
+        return len(node.args) == 1 and any(isinstance(b, ClassInfo) for _, b in self._lookup(node.args[0], module))
 
     def _apply(self, module: ModuleInfo) -> None:
         """Record the calls that pass a class to a decorator; conditional ones are not read."""
         straight = {
-            each.value
-            for each in module.source.tree.body
-            if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Expr))
+            each.value for each in module.source.tree.body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Expr))
         }
         for node in ast.walk(module.source.tree):
             if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
@@ -322,18 +314,10 @@ class _Reader:
                 yield f"{place}: {DIMENSIONS} is decided as it runs: {each.dynamic_unread}"
         for module in self._parsed():
             tops = [*self.applied]
-            tops += [
-                each
-                for info in self.infos.values()
-                if info.module is module
-                for each in info.node.decorator_list
-            ]
+            tops += [each for info in self.infos.values() if info.module is module for each in info.node.decorator_list]
             for bindings in module.bindings.values():
                 for binding in bindings:
-                    if (
-                        isinstance(binding, ast.expr)
-                        and (reading := self._reading(binding, module)) is not None
-                    ):
+                    if isinstance(binding, ast.expr) and (reading := self._reading(binding, module)) is not None:
                         tops += [binding] if reading.kind != "unread" else []
             understood = {node for top in tops for node in ast.walk(top)}
             for node in ast.walk(module.source.tree):

@@ -12,14 +12,7 @@ from tcready.portable.target import Target
 from tcready.schema.display_paths import is_installed
 from tcready.schema.enums import BREAKING, Engine
 from tcready.schema.report import Report
-from tcready.schema.serving import (
-    ServedClass,
-    ServedFinding,
-    ServedOperator,
-    ServedReason,
-    ServedState,
-    Serving,
-)
+from tcready.schema.serving import ServedClass, ServedFinding, ServedOperator, ServedReason, ServedState, Serving
 from tcready.schema.static import Finding
 
 ENGINE: Engine = "vllm"
@@ -35,9 +28,7 @@ LIBRARY, BACKEND = "transformers/", "/transformers"
 that name."""
 
 
-NOT_INSTALLED = (
-    "vllm is not installed here: what it compiles, where it splits and its operators were not read"
-)
+NOT_INSTALLED = "vllm is not installed here: what it compiles, where it splits and its operators were not read"
 
 
 def by_the_installed(report: Report, root: Path) -> Serving:
@@ -134,9 +125,7 @@ def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[S
     return "hit", "as_elsewhere"
 
 
-def _operator(
-    finding: Finding, chain: Sequence[str], operators: Iterable[ServedOperator]
-) -> ServedOperator | None:
+def _operator(finding: Finding, chain: Sequence[str], operators: Iterable[ServedOperator]) -> ServedOperator | None:
     """Return the operator with code that contains the finding, or leads to it."""
     for each in operators:
         if each.code is None:
@@ -170,9 +159,7 @@ def _compiled(
     for symbol in chain:
         called = _called_as(symbol, finding, classes, types)
         # The forward of a class above one that is kept from being compiled runs as a part of that one's.
-        found += [
-            each for each in called if not any(each.name in above.bases for above in found if above.ignored)
-        ]
+        found += [each for each in called if not any(each.name in above.bases for above in found if above.ignored)]
     if finding.path.startswith(LIBRARY):
         found += [each for each in classes.values() if BACKEND in each.path]
     return min(found, key=lambda each: (each.ignored, bool(each.unread)), default=None)

@@ -138,9 +138,7 @@ def _add(files: list[_File], unread: list[str], shown: str, text: str) -> None:
 
 
 def _read(tree: ast.Module, shown: str) -> _File:
-    functions = {
-        node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
+    functions = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
     found = _File()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -224,11 +222,7 @@ def _splitting(settings: ast.ClassDef) -> Iterator[str]:
             name = _last_name(target)
             lists[name] = (*lists.get(name, ()), *_operators_in(value))
             if name == SPLITTING:
-                taken |= {
-                    _last_name(each)
-                    for each in ast.walk(value)
-                    if isinstance(each, (ast.Name, ast.Attribute))
-                }
+                taken |= {_last_name(each) for each in ast.walk(value) if isinstance(each, (ast.Name, ast.Attribute))}
     for name in lists:
         if name in taken:
             yield from lists[name]

@@ -6,11 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 MICRO = 1e-6
-KERNELS = (
-    "triton_compile_time_us",
-    "runtime_triton_autotune_time_us",
-    "compile_time_autotune_time_us",
-)
+KERNELS = ("triton_compile_time_us", "runtime_triton_autotune_time_us", "compile_time_autotune_time_us")
 """Waiting for the compilers of kernels (Triton, on a CPU the C++ compiler), and autotuning."""
 ENTIRE = "dynamo_cumulative_compile_time_us"
 """Time of a whole compilation, the forward's backend included."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-NOT_USER = frozenset(
-    {"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn"}
-)
+NOT_USER = frozenset({"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn"})
 """Packages with frames that are never a site."""
 SITE_FOLDERS = ("site-packages", "dist-packages")
 

@@ -127,9 +127,7 @@ def skip_of(place: Place, known: str | None, failure: Failure | None, logged: bo
     failed = failure is not None and failure.kind is not None
     reason = known
     if reason is None:
-        if place.generator or (
-            failure is not None and failure.kind is not None and "Skip" not in failure.kind
-        ):
+        if place.generator or (failure is not None and failure.kind is not None and "Skip" not in failure.kind):
             reason = ERROR_SUPPRESSED
         else:
             reason = (failure.reason or "No ops traced") if failure is not None else NO_TENSORS

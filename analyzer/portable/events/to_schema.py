@@ -130,9 +130,7 @@ def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame
     _, marker, below = head.partition("User code traceback:")
     if not marker:
         _, marker, below = head.partition("in the following user code:")
-    found = user_stack(parse_stack(below or head), names.is_user, names.is_ours) or _from_place(
-        event, event.text
-    )
+    found = user_stack(parse_stack(below or head), names.is_user, names.is_ours) or _from_place(event, event.text)
     inside_torch = found is not None and not names.is_user(found[0][0])
     return None if inside_torch and any(text in event.text for text in DDP_OWN) else found
 
@@ -202,9 +200,7 @@ def reason_line(message: str) -> str:
         kind, explanation = heading.groups()
         return f"{kind}: {explanation}" if explanation else kind
     lines = [line.strip() for line in message.splitlines()]
-    words = [
-        line for line in lines if line and not line.startswith(("Encountered graph", "Failed to handle"))
-    ]
+    words = [line for line in lines if line and not line.startswith(("Encountered graph", "Failed to handle"))]
     return words[0] if words else "graph break"
 
 

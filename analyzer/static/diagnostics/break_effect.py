@@ -122,9 +122,7 @@ class BreakEffects:
             lines[context] = frozenset(line for line, _ in met)
             met += inside
             # what a generator makes is known least: nothing is concluded from a break in one
-            gives_up = min(
-                ((line, cause) for line, cause in met if cause and cause != "iterator"), default=None
-            )
+            gives_up = min(((line, cause) for line, cause in met if cause and cause != "iterator"), default=None)
             if gives_up is not None and gives_up[1] == CONSTRUCT:
                 behind[context] = gives_up[0]
             elif gives_up is not None:
@@ -151,11 +149,7 @@ class BreakEffects:
     def _holds_nothing(self, context: int) -> bool:
         """Return whether it is a function that Dynamo does not compile by itself, as nothing in it is of torch."""
         info = self._contexts[context].function
-        return (
-            info is not None
-            and not info.is_generator
-            and self._untraced(self._contexts[context]) == "no tensor"
-        )
+        return info is not None and not info.is_generator and self._untraced(self._contexts[context]) == "no tensor"
 
     def _computes_nothing(self, context: int) -> bool:
         """Return whether it is a function that Dynamo traces by itself to find that no operation is in it, which leaves
@@ -385,8 +379,7 @@ class EagerCode:
     def makes(self, generator: int) -> bool:
         """Return whether Python calls a generator function."""
         return any(
-            self.runs(c, self.lines.get((c, generator), 0))
-            and (c in self.untraced or generator not in self.broken)
+            self.runs(c, self.lines.get((c, generator), 0)) and (c in self.untraced or generator not in self.broken)
             for c in self.callers.get(generator, ())
         )
 

@@ -49,10 +49,7 @@ def compiled_values(
 
 
 def _values(
-    interpreter: Interpreter,
-    module: ModuleInfo,
-    roots: dict[ClassInfo, Instance],
-    owner: ClassInfo | None,
+    interpreter: Interpreter, module: ModuleInfo, roots: dict[ClassInfo, Instance], owner: ClassInfo | None
 ) -> Iterator[Value]:
     def built(cls: ClassInfo) -> Instance:
         if cls not in roots:
@@ -91,9 +88,7 @@ def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
 
 
 def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[CompileCall]:
-    functions = [
-        each for found in module.bound().values() for each in found if isinstance(each, FunctionInfo)
-    ]
+    functions = [each for found in module.bound().values() for each in found if isinstance(each, FunctionInfo)]
     partials = _names_of_partials(interpreter, module)
     inside: set[ast.AST] = set()
     for function in (*functions, *_methods(module)):
@@ -106,9 +101,7 @@ def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[Com
             yield CompileCall(subject, None)
 
 
-def _subject(
-    interpreter: Interpreter, module: ModuleInfo, partials: frozenset[str], node: ast.AST
-) -> ast.expr | None:
+def _subject(interpreter: Interpreter, module: ModuleInfo, partials: frozenset[str], node: ast.AST) -> ast.expr | None:
     """Return what a call compiles, by `torch.compile` or a name in `partials`; None if it compiles nothing. Whether the
     receiver of `.compile()` is a module shows when it is evaluated."""
     if not isinstance(node, ast.Call):
@@ -141,9 +134,7 @@ def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozense
 
 def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
     """Return whether an expression is `functools.partial(torch.compile, ...)`."""
-    if not (
-        isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])
-    ):
+    if not (isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])):
         return False
     with interpreter.outside_trace():
         made = interpreter.eval(node.func, interpreter.module_frame(module))
@@ -171,9 +162,7 @@ def _loops(module: ModuleInfo) -> Sequence[ast.AST]:
     return [node for node in module.source.tree.body if isinstance(node, ast.For)]
 
 
-def _assignments_for(
-    subject: ast.expr, nodes: Iterable[ast.AST], item: int
-) -> list[tuple[str, ast.expr, bool]]:
+def _assignments_for(subject: ast.expr, nodes: Iterable[ast.AST], item: int) -> list[tuple[str, ast.expr, bool]]:
     """Return the assignments to names in `nodes` that the value of an expression depends on, in their order, and whether
     each is that of a loop, which assigns the item with this number."""
     before = [

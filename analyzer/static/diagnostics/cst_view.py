@@ -135,11 +135,7 @@ class Located:
         body: list[ast.stmt] = self.source.tree.body
         while body:
             around = next(
-                (
-                    s
-                    for s in body
-                    if isinstance(s, ast.ClassDef) and s.lineno <= line <= (s.end_lineno or s.lineno)
-                ),
+                (s for s in body if isinstance(s, ast.ClassDef) and s.lineno <= line <= (s.end_lineno or s.lineno)),
                 None,
             )
             found, body = around or found, around.body if around else []
@@ -204,9 +200,7 @@ class Concrete:
         """First and last line of the top-level statement around a line, with what follows it up to the next."""
         starts = [start for start, _ in self._tops]
         first = max((start for start in starts if start <= line), default=1)
-        return first, min(
-            (start for start in starts if start > first), default=len(self.source.lines) + 1
-        ) - 1
+        return first, min((start for start in starts if start > first), default=len(self.source.lines) + 1) - 1
 
     def comments_on(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """Return the comments on lines `first` to `last`."""
@@ -243,9 +237,7 @@ class Concrete:
             config = cst.PartialParserConfig(default_indent=indent[: len(indent) // depth])
             first, lines = first - 1, ["if 1:", *lines]
         try:
-            wrapper = MetadataWrapper(
-                cst.parse_module("\n".join(lines) + "\n", config), unsafe_skip_copy=True
-            )
+            wrapper = MetadataWrapper(cst.parse_module("\n".join(lines) + "\n", config), unsafe_skip_copy=True)
         except (cst.ParserSyntaxError, RecursionError):
             return None
         return CstRegion(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))

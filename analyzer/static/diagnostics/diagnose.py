@@ -138,10 +138,7 @@ class Claims:
 
 
 def claims(
-    interpretation: Interpretation,
-    rules: Sequence[Rule],
-    wanted: Origin,
-    before: Diagnoses | None = None,
+    interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin, before: Diagnoses | None = None
 ) -> Claims:
     """Return the claims of rules on the facts in code of the wanted origin; `before` are their results for each before
     the last edit."""
@@ -341,12 +338,7 @@ def _raise_what_leaves_the_graph(interpretation: Interpretation, found: Claims) 
         for other, breaking in found.by_place.items():
             end = breaking.fact.node.end_lineno or other[1]
             same = other[0] == place[0] and not found.contexts[other].keys().isdisjoint(found.contexts[place])
-            if (
-                same
-                and breaking.effect in SPLITTING
-                and made < other[1]
-                and any(line >= end for line in reads)
-            ):
+            if same and breaking.effect in SPLITTING and made < other[1] and any(line >= end for line in reads):
                 sure = max(sure, breaking.confidence, key=CONFIDENCES.index)
         sure = min("medium", sure, key=CONFIDENCES.index)
         if CONFIDENCES.index(sure) > CONFIDENCES.index(diagnosis.confidence):
@@ -430,9 +422,7 @@ def _run_by_python(
     alone = {place for place, diagnosis in following.items() if isinstance(diagnosis.fact, APART)}
     constructors = {c for place in following if place not in alone for c in found.contexts[place]}
     run = effects.run_by_python(standing, constructors)
-    made = {
-        (place, c) for place in following if place not in alone for c in found.contexts[place] if c in run
-    }
+    made = {(place, c) for place in following if place not in alone for c in found.contexts[place] if c in run}
     eager = effects.eager_code(points)
     for place in alone:
         fact = following[place].fact
@@ -503,11 +493,7 @@ def _claims_a_break(diagnosis: Diagnosis) -> bool:
 
 
 def findings(
-    interpretation: Interpretation,
-    claims: Claims,
-    options: ReadOptions,
-    origin: Origin,
-    suggest: Suggest | None,
+    interpretation: Interpretation, claims: Claims, options: ReadOptions, origin: Origin, suggest: Suggest | None
 ) -> dict[Place, Finding]:
     """Return the findings of claims in code of that origin."""
     reported = [place for place in sorted(claims.by_place) if _is_reported(claims.by_place[place], options)]
@@ -531,9 +517,7 @@ def findings(
         finding = dataclasses.replace(
             finding,
             reached_by=way.symbols,
-            break_effect=(
-                interpretation.break_effects.effect(contexts) if finding.effect in SPLITTING else None
-            ),
+            break_effect=(interpretation.break_effects.effect(contexts) if finding.effect in SPLITTING else None),
         )
         count = repeats.get(finding.fingerprint, 0)
         repeats[finding.fingerprint] = count + 1
@@ -615,9 +599,7 @@ def _finding(diagnosis: Diagnosis, spot: _Spot, conditions: tuple[Condition, ...
             diff=None,
             verified=None,
             edits=(),
-            settings={diagnosis.claim.suppressed_by_config: True}
-            if diagnosis.claim.suppressed_by_config
-            else {},
+            settings={diagnosis.claim.suppressed_by_config: True} if diagnosis.claim.suppressed_by_config else {},
         ),
         evidence=tuple(Evidence("static", text) for text in _evidence(diagnosis, spot.written, conditions)),
         dtypes=() if diagnosis.hidden or diagnosis.confidence != "low" else diagnosis.types,

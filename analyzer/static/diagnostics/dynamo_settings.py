@@ -61,9 +61,7 @@ def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> D
             if root is not None:
                 reader.construct(root, sure=len(models) == 1, known=set())
     return DynamoSettings(
-        frozenset(name for name, on in reader.flags.items() if on),
-        frozenset(reader.unsure),
-        tuple(reader.left_out),
+        frozenset(name for name, on in reader.flags.items() if on), frozenset(reader.unsure), tuple(reader.left_out)
     )
 
 
@@ -163,9 +161,7 @@ class _Reader:
     def calls_out(self, module: ModuleInfo) -> bool:
         """Return whether a user's file calls at import a function of another that mentions Dynamo."""
         calls = (
-            n.value.func
-            for n in module.source.tree.body
-            if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)
+            n.value.func for n in module.source.tree.body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)
         )
         return self.interpreter.program.is_own(module.path) and any(self._concerns(f, module) for f in calls)
 
@@ -177,9 +173,7 @@ class _Reader:
         mentions = self.interpreter.program.mentions
         return any(isinstance(b, Import) and mentions(b.module, "_dynamo") for b in bound)
 
-    def _call(
-        self, function: Function, node: ast.Call, caller: Frame | None, sure: bool, depth: int = 0
-    ) -> None:
+    def _call(self, function: Function, node: ast.Call, caller: Frame | None, sure: bool, depth: int = 0) -> None:
         """The statements of a function, under the arguments of a call; its defaults where nobody calls it."""
         info = function.info
         if isinstance(info.node, (ast.Lambda, ast.AsyncFunctionDef)):

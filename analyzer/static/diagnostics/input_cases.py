@@ -65,9 +65,7 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
         return Case((), keywords)
     if isinstance(value, Mapping) and value.element is not None:
         return None
-    if isinstance(value, Unknown) or (
-        isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))
-    ):
+    if isinstance(value, Unknown) or (isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))):
         return None
     if isinstance(value, Instance) and MAPPINGS & set(interpreter.mro(value.cls).external):
         return None

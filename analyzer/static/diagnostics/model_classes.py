@@ -21,9 +21,7 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
     """
     search_path = options.search_path or module_search.default_search_path(options.root)
     with SHARED.reading():
-        program = Program(
-            options.root, search_path, (name.partition(".")[0],), third_party=False, library=Library()
-        )
+        program = Program(options.root, search_path, (name.partition(".")[0],), third_party=False, library=Library())
         module = program.module(name)
         if module is None:
             reason = next(iter(program.skipped.values()), "there is no such module on the search path")

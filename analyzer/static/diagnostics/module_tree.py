@@ -45,10 +45,7 @@ class _Child:
 
 
 def static_targets(
-    interpretation: Interpretation,
-    findings: Mapping[Place, Finding],
-    codes: Sequence[str],
-    modes: tuple[Mode, ...],
+    interpretation: Interpretation, findings: Mapping[Place, Finding], codes: Sequence[str], modes: tuple[Mode, ...]
 ) -> Iterator[StaticTarget]:
     """Yield the module hierarchy of every analysed root, with the breaking findings each module runs.
 
@@ -62,9 +59,7 @@ def static_targets(
         else:
             nodes = list(module_tree(interpretation.interpreter, analysis.root))
             below = _idents_below(nodes)
-            modules = [
-                _static_module(interpretation, node, below[node.name], reached, breaking) for node in nodes
-            ]
+            modules = [_static_module(interpretation, node, below[node.name], reached, breaking) for node in nodes]
         yield StaticTarget(
             analysis.target,
             tuple(modules),
@@ -150,9 +145,7 @@ def _static_module(
         line = forwards[0].node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))
-    return StaticModule(
-        node.name, types, path, line, tuple(sorted(found)), unknown=tuple(unknown), sure=node.sure
-    )
+    return StaticModule(node.name, types, path, line, tuple(sorted(found)), unknown=tuple(unknown), sure=node.sure)
 
 
 def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.expr) -> bool:
@@ -175,9 +168,7 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
     return bool(mro.functions(name)) or any(
         _is_a_helpers(interpreter, value, info)
         for info in methods
-        for value in _assigned_values(
-            info, lambda target: isinstance(target, ast.Attribute) and target.attr == name
-        )
+        for value in _assigned_values(info, lambda target: isinstance(target, ast.Attribute) and target.attr == name)
     )
 
 
@@ -290,7 +281,6 @@ def _is_module_whatever(modules: Sequence[Value], value: Value) -> bool:
 def _modules(interpreter: Interpreter, value: Value) -> Iterable[Instance | ExternalInstance]:
     for option in options(value):
         if (isinstance(option, Instance) and interpreter.is_module(option)) or (
-            isinstance(option, ExternalInstance)
-            and (is_module_class(option.name) or option.name in CONTAINERS)
+            isinstance(option, ExternalInstance) and (is_module_class(option.name) or option.name in CONTAINERS)
         ):
             yield option

@@ -163,9 +163,7 @@ class Rule:
 
     def shown(self, sample: Sample) -> str:
         """Return a sample as shown on a page: with the imports it needs, and the rule's code at each claimed line."""
-        source = re.sub(
-            r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# (FOLLOWS|CAUSE)\b.*", "", sample.source)
-        )
+        source = re.sub(r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# (FOLLOWS|CAUSE)\b.*", "", sample.source))
         return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:

@@ -60,11 +60,7 @@ class ShadowedBreaks:
     """Finds the claimed breaks that are not met, by context."""
 
     def __init__(
-        self,
-        interpreter: Interpreter,
-        effects: BreakEffects,
-        entries: Collection[int],
-        sites: Iterable[Site],
+        self, interpreter: Interpreter, effects: BreakEffects, entries: Collection[int], sites: Iterable[Site]
     ) -> None:
         self._effects = effects
         self._lines: Mapping[tuple[int, int], int] = interpreter.lines
@@ -125,9 +121,7 @@ class ShadowedBreaks:
     def _call(self, edge: tuple[int, int]) -> Site:
         """Return the place of a call, as a break in the callee."""
         around = min(map(len, self._edges[edge]), default=0)
-        return Site(
-            edge[0], (self._lines.get(edge, 0), 0), frozenset(self._under.get(edge, ())), True, around=around
-        )
+        return Site(edge[0], (self._lines.get(edge, 0), 0), frozenset(self._under.get(edge, ())), True, around=around)
 
     def _is_compiled(self, context: int) -> bool:
         """Return whether Dynamo compiles it by itself, too: the trace continues after a break in it."""

@@ -120,7 +120,5 @@ def _folders(root: Path) -> Iterator[Path]:
             waiting += [
                 folder / name
                 for name in sorted(_names(folder))
-                if name not in _PASSED_BY
-                and os.path.isdir(folder / name)
-                and not os.path.islink(folder / name)
+                if name not in _PASSED_BY and os.path.isdir(folder / name) and not os.path.islink(folder / name)
             ]

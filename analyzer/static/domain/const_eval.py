@@ -91,6 +91,4 @@ def _vague(value: Value) -> Value:
     if isinstance(value, Sequence):
         members = [_vague(each) for each in value.items or ()]
         return Sequence(value.kind, None, join(*members) if members else Plain())
-    return (
-        Plain(type(value.value).__name__) if isinstance(value, Const) and value.value is not None else Plain()
-    )
+    return Plain(type(value.value).__name__) if isinstance(value, Const) and value.value is not None else Plain()

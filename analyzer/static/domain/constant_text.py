@@ -56,14 +56,8 @@ def match(name: str, args: tuple[Value, ...]) -> Value:
             found = getattr(re, name)(words, within)
             if name != "findall":
                 return NONE if found is None else ExternalInstance("re.Match")
-            return Sequence(
-                "list", tuple(Const(f) if isinstance(f, str) else UNKNOWN for f in found), UNKNOWN
-            )
-    return (
-        Sequence("list", None, Plain("str"))
-        if name == "findall"
-        else join(NONE, ExternalInstance("re.Match"))
-    )
+            return Sequence("list", tuple(Const(f) if isinstance(f, str) else UNKNOWN for f in found), UNKNOWN)
+    return Sequence("list", None, Plain("str")) if name == "findall" else join(NONE, ExternalInstance("re.Match"))
 
 
 def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
@@ -74,11 +68,7 @@ def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
         return Mapping((), args[1] if len(args) > 1 else NONE)
     if kind in ("set", "frozenset", "list", "tuple"):
         first = args[0] if args else UNKNOWN
-        return (
-            first
-            if isinstance(first, Sequence)
-            else Sequence("set" if "set" in kind else "list", None, UNKNOWN)
-        )
+        return first if isinstance(first, Sequence) else Sequence("set" if "set" in kind else "list", None, UNKNOWN)
     return NONE if name in ("__setattr__", "__init__", "__delattr__") else UNKNOWN
 
 
@@ -105,12 +95,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
         members = _texts(args[0])
         if members is not None and len(text) + sum(map(len, members)) < MAX_LENGTH:
             return Const(text.join(members))
-    if (
-        isinstance(text, str)
-        and name in PURE
-        and all(isinstance(a, Const) for a in args)
-        and len(text) < MAX_LENGTH
-    ):
+    if isinstance(text, str) and name in PURE and all(isinstance(a, Const) for a in args) and len(text) < MAX_LENGTH:
         try:
             found = getattr(text, name)(*(cast(Const, a).value for a in args))
         except (TypeError, ValueError):
@@ -129,9 +114,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
 def constant(value: Value) -> Value:
     """Return the result of a string method while Dynamo traces: a list in it cannot be changed."""
     return lift(
-        lambda found: join(
-            *(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))
-        ),
+        lambda found: join(*(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))),
         value,
     )
 

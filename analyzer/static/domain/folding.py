@@ -52,9 +52,7 @@ from tcready.static.library import shape_semantics
 ENVIRONMENT = External("os.environ")
 PLACES = re.compile("%s")
 """The positions at which `%` inserts a value unchanged."""
-TYPES = frozenset(
-    {"bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
-)
+TYPES = frozenset({"bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"})
 """Types of Python."""
 
 
@@ -122,9 +120,7 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         return _fold(op, left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping) and op == "BitOr":
         rest = [value for value in (left.element, right.element) if value is not None]
-        return Mapping(
-            (*{**dict(left.entries), **dict(right.entries)}.items(),), join(*rest) if rest else None
-        )
+        return Mapping((*{**dict(left.entries), **dict(right.entries)}.items(),), join(*rest) if rest else None)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
         if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
             return Sequence(left.kind, left.items + right.items, UNKNOWN)
@@ -137,9 +133,7 @@ def _binary(op: str, left: Value, right: Value) -> Value:
     if op == "Mult":
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
-                count = (
-                    other.value if isinstance(other, Const) and isinstance(other.value, int) else MAX_ITEMS
-                )
+                count = other.value if isinstance(other, Const) and isinstance(other.value, int) else MAX_ITEMS
                 if one.items is not None and len(one.items) * count <= MAX_ITEMS:
                     return Sequence(one.kind, one.items * count, UNKNOWN)
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
@@ -248,17 +242,11 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         if parted is not None:
             return join(*(compared(op, *pair) for pair in parted))
         sure = all(t.sure for t in (lt, rt) if t)
-        whole = all(
-            isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE
-        )
-        other_plain = not any(
-            isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
-        )
+        whole = all(isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE)
+        other_plain = not any(isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left))
         sure = sure and (whole or other_plain or (lt is not None and rt is None))
         written = all(t.from_python_scalar for t in (lt, rt) if t)
-        return Tensor(
-            "bool", sure, rank=shape_semantics.elementwise_rank((left, right)), from_python_scalar=written
-        )
+        return Tensor("bool", sure, rank=shape_semantics.elementwise_rank((left, right)), from_python_scalar=written)
     values = (*options(left), *options(right))
     if K.ARRAY in values or K.NUMBER in values or any(map(K.is_number_of_numpy, values)):
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
@@ -276,12 +264,7 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
 
 def _one_member(left: Const, right: Const) -> bool:
     """Return whether two constants are the same member of an enum."""
-    return (
-        left.enum is not None
-        and right.enum is not None
-        and left.enum.info is right.enum.info
-        and left == right
-    )
+    return left.enum is not None and right.enum is not None and left.enum.info is right.enum.info and left == right
 
 
 def same(left: Value, right: Value) -> bool | None:
@@ -293,23 +276,10 @@ def same(left: Value, right: Value) -> bool | None:
     if isinstance(left, Const) and isinstance(right, Const):
         if left.opaque or right.opaque:
             return _one_member(left, right)
-        return left.value is right.value or (
-            left.value == right.value and type(left.value) is type(right.value)
-        )
+        return left.value is right.value or (left.value == right.value and type(left.value) is type(right.value))
     for one, other in ((left, right), (right, left)):
         if one == NONE:
-            known = (
-                Tensor,
-                Sequence,
-                Mapping,
-                Instance,
-                External,
-                ExternalInstance,
-                Class,
-                Function,
-                Method,
-                Module,
-            )
+            known = (Tensor, Sequence, Mapping, Instance, External, ExternalInstance, Class, Function, Method, Module)
             if all(
                 (isinstance(v, known) and not is_open(v))
                 or (isinstance(v, Const) and v.value is not None)
@@ -359,12 +329,7 @@ def _constants(value: Value) -> Any:
 def _fold(op: str, left: Any, right: Any) -> Value:
     numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
     try:
-        if (
-            numbers
-            and op in OF_NUMBERS
-            and abs(left) < 1e9
-            and abs(right) < (MAX_POWER if op in STEEP else 1e9)
-        ):
+        if numbers and op in OF_NUMBERS and abs(left) < 1e9 and abs(right) < (MAX_POWER if op in STEEP else 1e9):
             return Const(OF_NUMBERS[op](left, right))
         if isinstance(left, str) and isinstance(right, str) and op == "Add" and len(left) + len(right) < 500:
             return Const(left + right)

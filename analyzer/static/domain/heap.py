@@ -61,9 +61,7 @@ class Object:
 
     def copied(self) -> Object:
         """Return the current state of the object."""
-        return replace(
-            self, attributes=dict(self.attributes), dynamic=dict(self.dynamic), sure=set(self.sure)
-        )
+        return replace(self, attributes=dict(self.attributes), dynamic=dict(self.dynamic), sure=set(self.sure))
 
     def restore(self, before: Object) -> None:
         """Restore the state of `copied`."""

@@ -33,9 +33,7 @@ class Mro:
         if any(is_module_class(name) for name in self.external):
             return True
         unseen = [
-            name
-            for name in self.external
-            if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
+            name for name in self.external if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
         ]
         return (
             bool(unseen)
@@ -117,9 +115,7 @@ class Mro:
         return None
 
 
-def behind_module(
-    order: list[ClassInfo], bases: dict[ClassInfo, list[ClassInfo | str]]
-) -> frozenset[ClassInfo]:
+def behind_module(order: list[ClassInfo], bases: dict[ClassInfo, list[ClassInfo | str]]) -> frozenset[ClassInfo]:
     """Return the classes of an order after nn.Module: no modules themselves, and named after one as a base."""
     modules: set[ClassInfo] = set()
     for cls in reversed(order):
@@ -138,9 +134,7 @@ def behind_module(
     return frozenset(behind)
 
 
-def linearise(
-    cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]
-) -> tuple[list[ClassInfo], list[str]]:
+def linearise(cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]) -> tuple[list[ClassInfo], list[str]]:
     """C3 if it exists, depth first if it does not; external names in the order met.
 
     A base that is still being linearised (a circle) is left out. Bases come first by a walk of their own, so
@@ -183,10 +177,7 @@ def _merge_orders(
     order = [cls]
     pending = [list(s) for s in sequences if s]
     while pending:
-        head = next(
-            (s[0] for s in pending if not any(s[0] in other[1:] for other in pending)),
-            pending[0][0],
-        )
+        head = next((s[0] for s in pending if not any(s[0] in other[1:] for other in pending)), pending[0][0])
         if head not in order:
             order.append(head)
         pending = [rest for s in pending if (rest := [c for c in s if c is not head])]

@@ -21,14 +21,7 @@ SAME = "_same_objects"
 
 
 Situation: TypeAlias = Literal[
-    "conditional",
-    "conditions",
-    "confidence",
-    "enclosing",
-    "exits",
-    "gradients",
-    "multi_path",
-    "without_gradients",
+    "conditional", "conditions", "confidence", "enclosing", "exits", "gradients", "multi_path", "without_gradients"
 ]
 """The state of a frame at the place that is being interpreted."""
 

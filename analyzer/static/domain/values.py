@@ -140,9 +140,7 @@ class Sequence:
             object.__setattr__(self, "items", None)
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(
-            self, "_hash", hash((self.kind, self.items, self.element, self.escaping, self.constant))
-        )
+        object.__setattr__(self, "_hash", hash((self.kind, self.items, self.element, self.escaping, self.constant)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -337,9 +335,7 @@ def is_key(value: Value) -> bool:
     tuple of such."""
     if isinstance(value, Sequence):
         return value.kind == "tuple" and value.items is not None and all(map(is_key, value.items))
-    return isinstance(value, (Const, Class, External)) or (
-        isinstance(value, Function) and value.bound is None
-    )
+    return isinstance(value, (Const, Class, External)) or (isinstance(value, Function) and value.bound is None)
 
 
 def key_of(value: Value) -> object:
@@ -376,9 +372,7 @@ def join(*values: Value) -> Value:
     if same and not preferred:
         return values[0]
     if preferred:
-        return prefer(
-            join(*map(likely, values)), _union(option for value in values for option in options(value))
-        )
+        return prefer(join(*map(likely, values)), _union(option for value in values for option in options(value)))
     return _union(values)
 
 
@@ -416,11 +410,7 @@ def _sort(value: Value) -> object:
         return value if value.value is None else Plain
     if isinstance(value, Sequence):
         # what a function returns with and without an extra: tuples of different lengths keep their places
-        return (
-            Sequence,
-            value.kind,
-            len(value.items) if value.items is not None and value.kind == "tuple" else None,
-        )
+        return (Sequence, value.kind, len(value.items) if value.items is not None and value.kind == "tuple" else None)
     return value
 
 
@@ -573,10 +563,7 @@ def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
         entries[key] = join(entries[key], value) if key in entries else value
     rest = [v for v in (a.element, b.element) if v is not None]
     return Mapping(
-        tuple(entries.items()),
-        join_members(*rest) if rest else None,
-        a.escaping or b.escaping,
-        a.extra and b.extra,
+        tuple(entries.items()), join_members(*rest) if rest else None, a.escaping or b.escaping, a.extra and b.extra
     )
 
 
@@ -631,9 +618,7 @@ def tensor_of(value: Value) -> Tensor | None:
 
 def is_compared_by_members(value: Value) -> bool:
     """Return whether it is a list, a tuple, a set or a dict."""
-    return isinstance(value, Mapping) or (
-        isinstance(value, Sequence) and value.kind in ("list", "tuple", "set")
-    )
+    return isinstance(value, Mapping) or (isinstance(value, Sequence) and value.kind in ("list", "tuple", "set"))
 
 
 def is_word(value: Value) -> bool:
@@ -665,9 +650,7 @@ def is_place(value: Value) -> bool:
     if isinstance(value, Sequence) and value.kind in ("list", "tuple"):
         return any(isinstance(member, Tensor) and is_place(member) for member in members_of(value))
     return (
-        isinstance(value, Tensor)
-        and (value.rank, value.dtype) == (0, "int")
-        and not (value.graph_input or value.leaf)
+        isinstance(value, Tensor) and (value.rank, value.dtype) == (0, "int") and not (value.graph_input or value.leaf)
     )
 
 
@@ -693,11 +676,7 @@ def is_member(value: Value) -> bool:
 
 def is_member_of(container: Value) -> bool:
     """Return whether it is a row of enum members only."""
-    return (
-        isinstance(container, Sequence)
-        and bool(container.items)
-        and all(map(is_member, container.items or ()))
-    )
+    return isinstance(container, Sequence) and bool(container.items) and all(map(is_member, container.items or ()))
 
 
 def holds_number(members: Value) -> bool:
@@ -721,9 +700,7 @@ def holds_tensor(value: Value, depth: int = 3) -> bool:
         if depth and isinstance(v, Sequence) and any(holds_tensor(m, depth - 1) for m in members_of(v)):
             return True
         if depth and isinstance(v, Mapping):
-            inner: Iterable[Value] = [e for _, e in v.entries] + (
-                [v.element] if v.element is not None else []
-            )
+            inner: Iterable[Value] = [e for _, e in v.entries] + ([v.element] if v.element is not None else [])
             if any(holds_tensor(m, depth - 1) for m in inner):
                 return True
     return False

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 
 # What a line may be tried against grows with its length alone: a text may be anything.
 _START = rb"(?:^|[:;])[ \t]*"
-_FROM = re.compile(
-    _START + rb"from\b([^\n#;()'\"]*?)\bimport\b[ \t]*(\((?:[^()#]|#[^\n]*)*\)|[^\n#;()]*)", re.M
-)
+_FROM = re.compile(_START + rb"from\b([^\n#;()'\"]*?)\bimport\b[ \t]*(\((?:[^()#]|#[^\n]*)*\)|[^\n#;()]*)", re.M)
 _IMPORT = re.compile(_START + rb"import\b([^\n#;()'\"]+)", re.M)
 _BY_TEXT = re.compile(rb"\b(?:import_module|__import__)\([ \t\n]*[\"']([\w.]+)[\"']")
 _COMMENT = re.compile(rb"#[^\n]*")

@@ -126,9 +126,7 @@ class FunctionInfo:
     @cached_property
     def rebound(self) -> frozenset[str]:
         """The names that it assigns, so that they may differ from its arguments."""
-        return frozenset(
-            n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
-        )
+        return frozenset(n.id for n in self.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
 
     @cached_property
     def is_generator(self) -> bool:
@@ -436,9 +434,7 @@ def outline(module: ModuleInfo) -> Outline:
         text = f"switch {name} {ast.dump(value)}" if is_switch else f"global {ast.dump(value)}"
         found.setdefault(("", "" if is_switch else name), []).append(text)
     named = {
-        info: info.attributes[1]
-        for info in infos.values()
-        if isinstance(info, FunctionInfo) and info.owner is not None
+        info: info.attributes[1] for info in infos.values() if isinstance(info, FunctionInfo) and info.owner is not None
     }
     return Outline({key: "\n".join(texts) for key, texts in found.items()}, named)
 
@@ -497,9 +493,7 @@ def _given_by_functions(source: Source) -> Iterator[tuple[str, ast.Constant, boo
                         yield target.id, node.value, is_switch
 
 
-def _functions_around(
-    body: list[ast.stmt], lines: list[int]
-) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _functions_around(body: list[ast.stmt], lines: list[int]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the outermost functions that contain one of the lines: traversing whole files costs more than parsing
     them."""
     for node in body:
@@ -558,9 +552,7 @@ def _edit(info: FunctionInfo, node: AnyFunction, earlier: _Known) -> None:
             _edit(known, each, earlier)  # type: ignore[arg-type]
 
 
-def _bind_block(
-    module: ModuleInfo, body: list[ast.stmt], earlier: _Known, guards: tuple[Guard, ...] = ()
-) -> None:
+def _bind_block(module: ModuleInfo, body: list[ast.stmt], earlier: _Known, guards: tuple[Guard, ...] = ()) -> None:
     """Bind the names of a block that runs at import; both sides of an `if` or `try` count, with what must hold."""
 
     def bind(name: str, binding: Binding) -> None:
@@ -615,14 +607,10 @@ def _bind_try(module: ModuleInfo, node: ast.Try, earlier: _Known, guards: tuple[
     for statement in node.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imports += tuple(binding.module for _, binding in imports_of(module, statement))
-        _bind_block(
-            module, [statement], earlier, (*guards, Guard(None, True, imports)) if imports else guards
-        )
+        _bind_block(module, [statement], earlier, (*guards, Guard(None, True, imports)) if imports else guards)
     _bind_block(module, node.orelse, earlier, (*guards, Guard(None, True, imports)) if imports else guards)
     for handler in node.handlers:
-        _bind_block(
-            module, handler.body, earlier, (*guards, Guard(None, False, imports)) if imports else guards
-        )
+        _bind_block(module, handler.body, earlier, (*guards, Guard(None, False, imports)) if imports else guards)
     _bind_block(module, node.finalbody, earlier, guards)
 
 
@@ -664,15 +652,7 @@ def build_class(
         _become(info, node=node)
     elif isinstance(module.bindings, SymbolTable):
         info = ClassInfo(
-            node.name,
-            symbol,
-            module,
-            node,
-            SymbolTable(),
-            SymbolTable(),
-            SymbolTable(),
-            SymbolTable(),
-            derives,
+            node.name, symbol, module, node, SymbolTable(), SymbolTable(), SymbolTable(), SymbolTable(), derives
         )
     else:
         info = ClassInfo(node.name, symbol, module, node, derives=derives)
@@ -859,12 +839,7 @@ class Program:
     def widened(self) -> Program:
         """Return the same program with third-party packages; nothing is read again."""
         wide = Program(
-            self.root,
-            self.search_path,
-            self.own_packages,
-            third_party=True,
-            folder=self.folder,
-            library=self.library,
+            self.root, self.search_path, self.own_packages, third_party=True, folder=self.folder, library=self.library
         )
         wide._by_path.update(self._by_path)
         wide.named |= self.named
@@ -1022,9 +997,7 @@ class Program:
         for count in range(len(parts) - 1, 0, -1):
             package = self._place(".".join(parts[:count]))
             if package is not None:
-                return package.name == "__init__.py" and module_search.is_native(
-                    package.parent, parts[count:]
-                )
+                return package.name == "__init__.py" and module_search.is_native(package.parent, parts[count:])
         return False
 
     def _place(self, name: str) -> Path | None:
@@ -1056,14 +1029,10 @@ class Program:
         )
         texts = [module.source.text for module in self.modules()]
         found = any(map(registration.search, texts))
-        names = (
-            [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
-        )
+        names = [] if found else [name for m in self.modules() for name in _names_of_operator(m.source, operator)]
         if names:  # the name of the function identifies the result of `custom_op`
             any_name = rf"(?:{'|'.join(names)})\b"
-            by_object = re.compile(
-                rf"\b{any_name}\.register_fake\b|\bregister_fake\(\s*(?:[\w.]+\.)?{any_name}"
-            )
+            by_object = re.compile(rf"\b{any_name}\.register_fake\b|\bregister_fake\(\s*(?:[\w.]+\.)?{any_name}")
             found = any(map(by_object.search, texts))
         self.answers["", operator] = found
         return found

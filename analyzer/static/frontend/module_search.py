@@ -65,9 +65,7 @@ def _mapped_packages(finder: bytes) -> tuple[tuple[str, Path], ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     for node in tree.body:
-        names = [
-            t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)
-        ]
+        names = [t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)]
         value = getattr(node, "value", None)
         if {"MAPPING", "NAMESPACES"}.intersection(names) and isinstance(value, ast.Dict):
             for key, path in zip(value.keys, value.values, strict=True):

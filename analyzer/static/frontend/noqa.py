@@ -30,9 +30,7 @@ NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*
 def hidden(interpretation: Interpretation, claims: Claims, root: Path) -> Iterator[tuple[Place, Noqa]]:
     """Return the claims that comments hide, whatever their confidence, each with the comment."""
     for place, judged in claims.by_place.items():
-        for line, code in _hiding_comments(
-            interpretation.concrete(place[0]), judged.rule.code, *judged.lines
-        ):
+        for line, code in _hiding_comments(interpretation.concrete(place[0]), judged.rule.code, *judged.lines):
             yield place, Noqa(display_path(place[0], str(root)), line, code)
 
 

@@ -17,9 +17,7 @@ from tcready.schema.enums import lines_of
 from tcready.schema.notebook_cells import Cell
 
 EXTRA = "reading notebooks needs nbformat: pip install 'tcready[notebook]'"
-PYTHON_CELLS = frozenset(
-    {"capture", "debug", "prun", "pypy", "python", "python3", "tcready", "time", "timeit"}
-)
+PYTHON_CELLS = frozenset({"capture", "debug", "prun", "pypy", "python", "python3", "tcready", "time", "timeit"})
 """Cell magics with Python in the cell, as in ruff."""
 
 _SCANNED = re.compile(
@@ -71,13 +69,9 @@ def read(data: bytes) -> NotebookProgram:
         text = data.decode("utf-8-sig")
         # without the validation of `nbformat.reads`: what Jupyter opens is read
         notebook = nbformat.convert(reader.reads(text), 4)
-        written = [
-            (at, str(cell.source)) for at, cell in enumerate(notebook.cells, 1) if cell.cell_type == "code"
-        ]
+        written = [(at, str(cell.source)) for at, cell in enumerate(notebook.cells, 1) if cell.cell_type == "code"]
     except UnicodeDecodeError as error:
-        raise NotebookError(
-            f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
-        ) from None
+        raise NotebookError(f"cannot be decoded: {error.encoding} does not fit at byte {error.start}") from None
     except Exception as error:  # whatever nbformat makes of a file that is no notebook
         why = str(error).strip().splitlines()
         raise NotebookError(f"not a notebook: {why[0] if why else type(error).__name__}") from None
@@ -92,9 +86,7 @@ def read(data: bytes) -> NotebookProgram:
         python = _python(own)
         _refuse_unparsable(python, number)
         there = places.get(number, ())
-        cells.append(
-            Cell(number, len(lines) + 1, tuple(there[at] if at < len(there) else 1 for at in range(len(own))))
-        )
+        cells.append(Cell(number, len(lines) + 1, tuple(there[at] if at < len(there) else 1 for at in range(len(own)))))
         lines += python
     return NotebookProgram("".join(f"{line}\n" for line in lines), tuple(cells))
 

@@ -29,9 +29,7 @@ _STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 class UnreadableError(Exception):
     """A file that cannot be read or parsed; the message is the reason, one line."""
 
-    def __init__(
-        self, reason: str, span: tuple[int, int, int, int] | None = None, cell: int | None = None
-    ) -> None:
+    def __init__(self, reason: str, span: tuple[int, int, int, int] | None = None, cell: int | None = None) -> None:
         super().__init__(reason)
         self.cell = cell
         """The cell of a notebook in which `span` counts lines, over cells of every kind; None if there is none."""
@@ -67,9 +65,7 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
 def holds_chain(node: ast.expr) -> bool:
     """Return whether `node` is a chain of `and` or `or`, negated or not, with such a chain as a part."""
     chain = _not_negated(node)
-    return isinstance(chain, ast.BoolOp) and any(
-        isinstance(_not_negated(v), ast.BoolOp) for v in chain.values
-    )
+    return isinstance(chain, ast.BoolOp) and any(isinstance(_not_negated(v), ast.BoolOp) for v in chain.values)
 
 
 def _not_negated(node: ast.expr) -> ast.expr:
@@ -239,11 +235,7 @@ def check_compiles(source: Source) -> None:
     except SyntaxError as error:
         reason = f"syntax error in line {error.lineno or 1}: {error.msg}"
         raise UnreadableError(reason, _span(error)) from None
-    except (
-        RecursionError,
-        MemoryError,
-        ValueError,
-    ):  # it was parsed: how deep a compiler goes is another matter
+    except (RecursionError, MemoryError, ValueError):  # it was parsed: how deep a compiler goes is another matter
         return
 
 
@@ -261,8 +253,6 @@ def _decode(data: bytes) -> str:
     except (SyntaxError, LookupError) as error:
         raise UnreadableError(f"cannot be decoded: {error}") from None
     except UnicodeDecodeError as error:
-        raise UnreadableError(
-            f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
-        ) from None
+        raise UnreadableError(f"cannot be decoded: {error.encoding} does not fit at byte {error.start}") from None
     except UnicodeError as error:  # what codecs such as punycode raise
         raise UnreadableError(f"cannot be decoded: {error}") from None

@@ -134,10 +134,7 @@ class Annotations(Component):
     def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
         """Return the classes of the source that a type names, each of them one that is meant; none if it names another,
         too."""
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in (
-            "Union",
-            "Optional",
-        ):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in ("Union", "Optional"):
             node = node.slice
         parts = [node]
         if isinstance(node, ast.Tuple):
@@ -198,14 +195,8 @@ class Annotations(Component):
             mro = self.engine.mro(value.info)
             if TYPED_DICTS & {*mro.external}:
                 fields = ((n, a, c.module) for c in reversed(mro.classes) for n, a in c.annotated.items())
-                return Mapping(
-                    tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None
-                )
-            return (
-                Tensor(None, sure, subclass=value.info)
-                if mro.is_tensor
-                else self.symbolic_instance(value.info)
-            )
+                return Mapping(tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None)
+            return Tensor(None, sure, subclass=value.info) if mro.is_tensor else self.symbolic_instance(value.info)
         return UNKNOWN if not isinstance(value, Tensor) else value
 
     def symbolic_instance(self, cls: ClassInfo) -> Instance:
@@ -227,11 +218,7 @@ class Annotations(Component):
             values = [self.instance_of(item) for item in value.items]
             known = [v for v in values if v is not None]
             return join(*known) if len(known) == len(values) else None
-        if (
-            isinstance(value, External)
-            and value.name.startswith("torch.nn.")
-            and value.name.endswith("Parameter")
-        ):
+        if isinstance(value, External) and value.name.startswith("torch.nn.") and value.name.endswith("Parameter"):
             return None  # a tensor, though not every tensor is one
         found = self._annotated_by(value, sure=True)
         if isinstance(value, External) and value.name in ("list", "tuple", "set"):

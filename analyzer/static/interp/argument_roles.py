@@ -120,9 +120,7 @@ class _Body:
             wanted = (optional & gate.names) - found
             if wanted and purpose == "override":
                 found |= wanted & gate.assigned_if_absent
-            elif (
-                wanted and self._have_loss(gate.calls_if_given) and not self._have_loss(gate.calls_if_absent)
-            ):
+            elif wanted and self._have_loss(gate.calls_if_given) and not self._have_loss(gate.calls_if_absent):
                 found |= wanted
         for call in read.calls:
             found.update(self._handed_on(call, optional - found, purpose))
@@ -166,9 +164,7 @@ class _Body:
         if isinstance(called, ast.Attribute):
             for owner in options(self._engine.eval(called.value, self._frame)):
                 if isinstance(owner, Instance):
-                    yield from (
-                        Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr)
-                    )
+                    yield from (Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr))
         yield from options(self._engine.eval(called, self._frame))
 
     def _callee(self, value: Value) -> _Body | None:

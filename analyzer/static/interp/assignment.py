@@ -65,13 +65,7 @@ class Assignment(Component):
             self._assign_item(target, value, frame, augmented)
 
     def _assign_name(
-        self,
-        target: ast.Name,
-        value: Value,
-        frame: Frame,
-        source: ast.expr | None,
-        augmented: bool,
-        old: Value | None,
+        self, target: ast.Name, value: Value, frame: Frame, source: ast.expr | None, augmented: bool, old: Value | None
     ) -> None:
         scope = frame.outside.get(target.id)
         if scope is None:
@@ -86,25 +80,13 @@ class Assignment(Component):
             elsewhere = not reads or _is_read_elsewhere(target, frame)
             where = self.engine.where(frame)
             self.engine.emit(
-                F.Store(
-                    where,
-                    target,
-                    "global",
-                    None,
-                    target.id,
-                    value,
-                    known,
-                    reads,
-                    read_elsewhere=elsewhere,
-                )
+                F.Store(where, target, "global", None, target.id, value, known, reads, read_elsewhere=elsewhere)
             )
             return
         inner = frame.parent
         while inner is not None:
             if target.id in inner.env:
-                if not self.engine.contexts[
-                    inner.context
-                ].compiled:  # else it lives no longer than the call does
+                if not self.engine.contexts[inner.context].compiled:  # else it lives no longer than the call does
                     self.engine.emit(
                         F.Store(
                             self.engine.where(frame),
@@ -142,9 +124,7 @@ class Assignment(Component):
                     inner = element.value if isinstance(element, ast.Starred) else element
                     self.assign(inner, item, frame)
                 return
-        rows = [
-            v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)
-        ]
+        rows = [v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)]
         if rows and starred is None:
             for index, element in enumerate(elements):
                 self.assign(element, join(*(cast("tuple[Value, ...]", r.items)[index] for r in rows)), frame)
@@ -176,9 +156,7 @@ class Assignment(Component):
                 return
             reads = augmented or (value_of is not None and _reads(value_of, target))
             where, name = self.engine.where(frame), target.attr
-            self.engine.emit(
-                F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
-            )
+            self.engine.emit(F.Store(where, target, "attribute", owner, name, value, before, reads, own, source))
 
         if target.attr == "__dict__" and isinstance(value, Mapping):
             self.engine.put_back(target, value, frame)
@@ -246,9 +224,7 @@ class Assignment(Component):
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
-        for info in (
-            self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ()
-        ):
+        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ():
             self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
         return self._set_property(owner, name, value, frame)
 
@@ -275,22 +251,16 @@ class Assignment(Component):
     def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
         base = self.engine.eval(target.value, frame)
         index, parts, slices = self.engine.index(target.slice, frame)
-        self.engine.emit(
-            F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value)
-        )
+        self.engine.emit(F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value))
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
         for option in options(base):
             if isinstance(option, (External, ExternalInstance)) or (
                 isinstance(option, (Sequence, Mapping)) and option.escaping
             ):
-                old = (
-                    self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
-                )
+                old = self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
                 name = ast.unparse(target.value)
-                self.engine.emit(
-                    F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
-                )
+                self.engine.emit(F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented))
         if not isinstance(target.slice, ast.Slice):
             self.engine.put_item(target.value, base, index, value, frame)
         for option in options(base):
@@ -321,8 +291,7 @@ def names_in(node: ast.AST) -> Iterable[str]:
 def _reads(source: ast.expr, target: ast.Attribute) -> bool:
     wanted = ast.unparse(target)
     return any(
-        isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted
-        for n in ast.walk(source)
+        isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted for n in ast.walk(source)
     )
 
 
@@ -338,9 +307,7 @@ def _as_load(node: ast.expr) -> ast.expr:
 def _is_read_elsewhere(target: ast.Name, frame: Frame) -> bool:
     """Return whether a function of the module reads a global on another line than the one that assigns it."""
     functions = (
-        node
-        for node in frame.module.source.nodes
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        node for node in frame.module.source.nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     )
     return any(
         isinstance(node, ast.Name)

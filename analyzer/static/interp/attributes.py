@@ -80,12 +80,9 @@ class Attributes(Component):
             of_tensors = self.engine.operations.is_of_tensors(name)
             plain = Tensor if not of_tensors else Unknown
             owner = keep(
-                owner,
-                lambda v: not isinstance(v, plain) or (isinstance(v, Tensor) and v.subclass is not None),
+                owner, lambda v: not isinstance(v, plain) or (isinstance(v, Tensor) and v.subclass is not None)
             )
-        return lift(
-            lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
-        )
+        return lift(lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner)
 
     def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
         if isinstance(owner, Tensor):
@@ -112,9 +109,7 @@ class Attributes(Component):
             if name == "_version" and not self.engine.untraced:
                 return Tensor("int", owner.sure, rank=0)  # a symbolic number that says nothing of its value
             if kind is not None:
-                without_gradients = (
-                    name == "requires_grad" and self.engine.training is False and not owner.leaf
-                )
+                without_gradients = name == "requires_grad" and self.engine.training is False and not owner.leaf
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
                 if name == "dtype":
@@ -204,17 +199,10 @@ class Attributes(Component):
             is_method = is_method or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
             return Method(owner, name) if is_method or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
-            if (
-                name in ("values", "indices")
-                and owner.kind == "tuple"
-                and owner.items
-                and len(owner.items) == 2
-            ):
+            if name in ("values", "indices") and owner.kind == "tuple" and owner.items and len(owner.items) == 2:
                 return owner.items[0 if name == "values" else 1]
             tensors = owner.kind == "tuple" and owner.items and all(map(tensor_of, owner.items))
-            of_others = (
-                hasattr(tuple, name) or self.engine.operations.tables.tensor_attribute(name) is not None
-            )
+            of_others = hasattr(tuple, name) or self.engine.operations.tables.tensor_attribute(name) is not None
             if tensors and owner.items and not of_others:
                 # what operations give has names: `torch.linalg.eigh(x).eigenvalues`
                 return join(*owner.items)
@@ -230,15 +218,7 @@ class Attributes(Component):
         if isinstance(owner, (Mapping, Const)):
             if isinstance(owner, Mapping):
                 for key, value in owner.entries:
-                    if key == name and name not in (
-                        "keys",
-                        "values",
-                        "items",
-                        "get",
-                        "pop",
-                        "update",
-                        "copy",
-                    ):
+                    if key == name and name not in ("keys", "values", "items", "get", "pop", "update", "copy"):
                         return value  # attribute access of ModelOutput-like dicts
             return Method(owner, name)
         if isinstance(owner, Function):
@@ -320,9 +300,7 @@ class Attributes(Component):
                         found.append(Sequence("list", None, UNKNOWN, escaping=True))
         return join(*found) if found else None
 
-    def _parametrized_tensor(
-        self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame
-    ) -> Value:
+    def _parametrized_tensor(self, owner: Instance | ExternalInstance, name: str, value: Value, frame: Frame) -> Value:
         """Return a parametrized tensor of a module, made of others each time it is read."""
         made = self.engine.heap[owner].attributes.get(K.PARAMETRISED) if owner.ident else None
         steps = dict(made.entries).get(name) if isinstance(made, Mapping) else None
@@ -357,18 +335,12 @@ class Attributes(Component):
         if after is None and name in thing.attributes:
             value = self._parametrized_tensor(owner, name, thing.attributes[name], frame)
             changed = (
-                self.engine.reassigned_attributes(mro).get(name)
-                if thing.escaping and not thing.symbolic
-                else None
+                self.engine.reassigned_attributes(mro).get(name) if thing.escaping and not thing.symbolic else None
             )
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
                 # a switch, or what is there unless it is given; a number may count something
-                return (
-                    prefer(value, self._set_later(owner, mro, name, value))
-                    if isinstance(value, Const)
-                    else value
-                )
+                return prefer(value, self._set_later(owner, mro, name, value)) if isinstance(value, Const) else value
             if changed and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType, str)):
                 # the first call finds what the constructor has set
                 return prefer(usual, join(whole(value), self._set_later(owner, mro, name, usual)))
@@ -399,18 +371,14 @@ class Attributes(Component):
             return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            value = self.engine.read_descriptor(
-                self.engine.class_attribute(holder, name, owner), owner, name, frame
-            )
+            value = self.engine.read_descriptor(self.engine.class_attribute(holder, name, owner), owner, name, frame)
             if not thing.symbolic or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
             other = _vague(value)
             if value == NONE and annotation is not None:
                 other = self.engine.annotation(annotation, holder.module, sure=False)
-            return (
-                join(value, other) if name in self.engine.assigned_attributes(mro) else prefer(value, other)
-            )
+            return join(value, other) if name in self.engine.assigned_attributes(mro) else prefer(value, other)
         if mro.container and name == "_parameters":
             return Method(owner, name)
         member_value = self._member_attribute(owner, name) if mro.container and after is None else None
@@ -427,18 +395,12 @@ class Attributes(Component):
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
-            if K.module_method(name, owner) is not None or name in (
-                "register_buffer",
-                "add_module",
-                "register_module",
-            ):
+            if K.module_method(name, owner) is not None or name in ("register_buffer", "add_module", "register_module"):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
         if thing.dynamic:
-            fitting = [
-                v for known, v in thing.dynamic.items() if known != ANY_NAME and re.fullmatch(known, name)
-            ]
+            fitting = [v for known, v in thing.dynamic.items() if known != ANY_NAME and re.fullmatch(known, name)]
             if fitting:
                 return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
@@ -468,12 +430,7 @@ class Attributes(Component):
         if not mro.is_dictionary or hasattr(dict, name):
             return ""
         thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
-        if (
-            holder is None
-            or mro.functions(name)
-            or mro.holder(name)
-            or not (thing.escaping or thing.symbolic)
-        ):
+        if holder is None or mro.functions(name) or mro.holder(name) or not (thing.escaping or thing.symbolic):
             return ""
         found = self.engine.class_attribute(holder, "__getattr__", owner)
         return found.name if isinstance(found, External) else ""
@@ -503,9 +460,7 @@ class Attributes(Component):
         """Return the join of the values that methods other than `__init__` assign to an attribute, evaluated by
         itself."""
         found: list[Value] = []
-        methods = (
-            f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__"
-        )
+        methods = (f for cls in mro.classes for named, fs in cls.functions.items() for f in fs if named != "__init__")
         for info in methods:
             if name not in info.attributes[0] or not positional(info.node.args):
                 continue
@@ -645,9 +600,7 @@ class Attributes(Component):
                     if cls is above and switch == name:
                         return value
         if holder is not None:
-            value = self.engine.read_descriptor(
-                self.engine.class_attribute(holder, name, None), owner, name, frame
-            )
+            value = self.engine.read_descriptor(self.engine.class_attribute(holder, name, None), owner, name, frame)
             if self.engine.is_enum(mro) and not name.startswith("_"):
                 return self.engine.enum_member(owner, name, value)
             if isinstance(value, Const) and name in self.engine.assigned_attributes(mro):
@@ -712,9 +665,7 @@ class Attributes(Component):
             if isinstance(option, Instance):
                 thing = self.engine.heap[option]
                 attributes = thing.dynamic if ANY_NAME in thing.dynamic else thing.attributes
-                modules.extend(
-                    v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
-                )
+                modules.extend(v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v)))
         return join(*modules) if modules else UNKNOWN
 
 
@@ -742,8 +693,7 @@ def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
     given = [
         node.value
         for node in info.nodes
-        if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
     ]
     return given[0] if len(given) == 1 else value
 
@@ -779,9 +729,7 @@ def _array_attribute(array: ExternalInstance | Plain, name: str) -> Value:
 
 def _method_kind(info: FunctionInfo) -> str:
     for decorator in info.decorators:
-        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[
-            2
-        ]
+        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
         if name in ("property", "cached_property", "getter"):
             return "property"
         if name == "staticmethod":

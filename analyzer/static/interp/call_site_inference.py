@@ -109,21 +109,13 @@ def _is_called_by_methods(name: str, module: ModuleInfo) -> bool:
     """Return whether a method of the file other than a constructor calls a name: a constructor may run it."""
     lines = module.called.get(name, ())
     methods = (
-        info
-        for cls in module.classes()
-        for key, found in cls.functions.items()
-        if key != "__init__"
-        for info in found
+        info for cls in module.classes() for key, found in cls.functions.items() if key != "__init__" for info in found
     )
-    return any(
-        info.node.lineno <= line <= (info.node.end_lineno or line) for info in methods for line in lines
-    )
+    return any(info.node.lineno <= line <= (info.node.end_lineno or line) for info in methods for line in lines)
 
 
 def _is_specific(value: Value) -> bool:
-    return isinstance(value, (Class, Function)) or (
-        isinstance(value, External) and is_module_class(value.name)
-    )
+    return isinstance(value, (Class, Function)) or (isinstance(value, External) and is_module_class(value.name))
 
 
 def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | None, ast.Call]]:
@@ -146,9 +138,7 @@ def _nodes_on(statement: ast.stmt, lines: Sequence[int]) -> list[ast.AST]:
     found: list[ast.AST] = [statement] if _spans_any(statement, lines) else []
     for each in found:
         found += [
-            child
-            for child in ast.iter_child_nodes(each)
-            if not isinstance(child, ast.stmt) or _spans_any(child, lines)
+            child for child in ast.iter_child_nodes(each) if not isinstance(child, ast.stmt) or _spans_any(child, lines)
         ]
     return found
 

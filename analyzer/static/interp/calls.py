@@ -56,12 +56,7 @@ HOOK_STORES = MappingProxyType({"register_forward_hook": HOOKS, "register_forwar
 LIKE_MODULE_LISTS = frozenset("append extend insert __getitem__ __setitem__ __iter__".split())
 """Methods of lists that work like those of `nn.ModuleList`."""
 OF_REGISTERED = MappingProxyType(
-    {
-        "register_buffer": "tensor",
-        "register_parameter": "param",
-        "add_module": "module",
-        "register_module": "module",
-    }
+    {"register_buffer": "tensor", "register_parameter": "param", "add_module": "module", "register_module": "module"}
 )
 """Methods of nn.Module that set an attribute, and the name of the argument with its value."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
@@ -123,10 +118,7 @@ class CallComponent(Component):
         if isinstance(function, Choice):
             candidates = [c for c in function.options if not is_none(c)] or candidates
         confidence = site.frame.confidence
-        if (
-            len(candidates) > 1
-            and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
-        ):
+        if len(candidates) > 1 and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             # what is kept in a row to be called by its place has its turn, however many there are
             many = len(candidates) > MANY and not isinstance(site.node.func, ast.Subscript)
             confidence = "low" if many else "medium" if confidence == "high" else confidence
@@ -157,9 +149,7 @@ class CallComponent(Component):
 
     def _is_supposed(self, candidate: Value, candidates: list[Value]) -> bool:
         """Return whether a recurrent module may as well be something else."""
-        recurrent = isinstance(candidate, ExternalInstance) and self.engine.operations.is_recurrent(
-            candidate.name
-        )
+        recurrent = isinstance(candidate, ExternalInstance) and self.engine.operations.is_recurrent(candidate.name)
         return recurrent and any(isinstance(other, Unknown) for other in candidates)
 
     def _note(self, site: CallSite, became: str) -> None:
@@ -172,9 +162,7 @@ class CallComponent(Component):
             if info is None:
                 self.engine.replay.outside += 1
             else:
-                self.engine.replay.called(
-                    info, site.node.lineno - info.node.lineno, site.node.col_offset, became
-                )
+                self.engine.replay.called(info, site.node.lineno - info.node.lineno, site.node.col_offset, became)
 
     def _emit_super_init(self, site: CallSite, info: FunctionInfo) -> None:
         """Emit that the constructor of a module made in compiled code calls that of its base."""
@@ -205,9 +193,7 @@ class CallComponent(Component):
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest
                 )
             self.engine.give_back(function, site)
-            factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
-                FACTORIES
-            )
+            factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(FACTORIES)
             if all(isinstance(v, Unknown) for v in options(given_back)):
                 made = self.engine.resolve_registered(site) if factory and self.engine.untraced else None
                 return made or self.engine.made_of_text(site) or given_back
@@ -390,18 +376,14 @@ class CallComponent(Component):
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
         bases = [name for name in mro.external if K.is_module_class(name)]
-        base = next(
-            (name for name in bases if self.engine.operations.is_recurrent(name)), bases[0] if bases else None
-        )
+        base = next((name for name in bases if self.engine.operations.is_recurrent(name)), bases[0] if bases else None)
         if base is None or base == "torch.nn.Module":
             return None
         result = self._call_submodules(made, base, site)
         if result is None:
             result = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
-        result = _result_of_operands(
-            result, (*site.args, *(weight for weight in weights if weight is not None))
-        )
+        result = _result_of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
         self._emit_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -409,9 +391,7 @@ class CallComponent(Component):
         """Call an `nn.Sequential`: each member with the result of the one before."""
         value = site.args[0] if site.args else UNKNOWN
         members = self.engine.heap[made].members
-        if (
-            members is None or made.ident in self.engine.chained
-        ):  # built in a loop around itself: one object to us
+        if members is None or made.ident in self.engine.chained:  # built in a loop around itself: one object to us
             return None
         self.engine.chained.add(made.ident)
         try:
@@ -427,9 +407,7 @@ class CallComponent(Component):
             steps = members_of(members) if isinstance(members, Sequence) else (members,)
         for step in steps:
             results = [self.call_one(option, site.giving((value,))) for option in options(step)]
-            value = join(
-                *(r if r is not None else (TAINTED if comes_of_tensors(value) else UNKNOWN) for r in results)
-            )
+            value = join(*(r if r is not None else (TAINTED if comes_of_tensors(value) else UNKNOWN) for r in results))
         return value
 
     def _call_external_object(self, made: ExternalInstance, site: CallSite) -> Value | None:
@@ -461,11 +439,7 @@ class CallComponent(Component):
     def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """Call the modules with source that a module of torch.nn calls, with its first arguments."""
         called = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
-        modules = [
-            v
-            for option in options(called or UNKNOWN)
-            for v in (*options(self.engine.element(option)), option)
-        ]
+        modules = [v for option in options(called or UNKNOWN) for v in (*options(self.engine.element(option)), option)]
         own = dict.fromkeys(v for v in modules if isinstance(v, Instance))
         results = [self.call_one(module, site.giving(site.args[:1])) for module in own]
         return join(*(UNKNOWN if result is None else result for result in results)) if results else None
@@ -476,9 +450,7 @@ class CallComponent(Component):
         for name, _ in known.entries if isinstance(known, Mapping) else ():
             self.engine.attribute(made, str(name), frame)
 
-    def _run_hooks(
-        self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
-    ) -> Value | None:
+    def _run_hooks(self, made: Instance | ExternalInstance, site: CallSite, result: Value | None) -> Value | None:
         """Return the result of a module call after its hooks."""
         for hook in self._registered_hooks(made, HOOKS):
             given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
@@ -558,9 +530,7 @@ class CallComponent(Component):
         elif isinstance(receiver, Tensor):
             known = K.tensor_method(name, receiver, site.args, site.keywords)
             sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
-            result = self.engine.operations.better(
-                f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
-            )
+            result = self.engine.operations.better(f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known)
             plain = self.engine.is_overriding() and name != "as_subclass"
             result = result if plain else _result_of_class(result, receiver, name, site.args)
             result = shape_semantics.laid_out(name, (receiver, *site.args), result, site.keywords)
@@ -573,9 +543,7 @@ class CallComponent(Component):
             result = self.engine.mapping_method(receiver, name, site)
         elif K.is_number_of_numpy(receiver):
             result = K.method_of_number(receiver, name, site.first("dtype"))
-        elif (
-            isinstance(receiver, Plain) and name == "astype"
-        ):  # of a number of numpy, which is an array from here on
+        elif isinstance(receiver, Plain) and name == "astype":  # of a number of numpy, which is an array from here on
             result = K.NUMBER if self.engine.untraced else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
             result = self._call_text_method(constant_text.method(receiver, name, site.args))
@@ -647,9 +615,7 @@ class CallComponent(Component):
     def _inherited_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
         if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
-            self.engine.heap[made].update(
-                str(site.args[0].value), site.args[1], strong=bool(self.engine.untraced)
-            )
+            self.engine.heap[made].update(str(site.args[0].value), site.args[1], strong=bool(self.engine.untraced))
             return NONE
         if mro.is_dictionary:
             return self.engine.dictionary_method(made, name, site.args, site.keywords)
@@ -691,9 +657,7 @@ class CallComponent(Component):
             value = Tensor(dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank, parameter=parameter)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
-            self.engine.heap[made].put_dynamic(
-                constant_text.name_pattern(written or site.node.args[0]), value
-            )
+            self.engine.heap[made].put_dynamic(constant_text.name_pattern(written or site.node.args[0]), value)
             return
         self.engine.heap[made].update(str(name.value), value, strong=True)
         if method in ("add_module", "register_module"):
@@ -721,9 +685,7 @@ class CallComponent(Component):
         if name == "__torch_function__":
             return self._operation_called(site)
         if name == "__subclasses__":
-            below = [
-                c for c in self.engine.derived_classes(cls.info) if self.engine.mro(c).classes[1] is cls.info
-            ]
+            below = [c for c in self.engine.derived_classes(cls.info) if self.engine.mro(c).classes[1] is cls.info]
             return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._call_apply(cls, mro, site)
@@ -758,19 +720,13 @@ class CallComponent(Component):
             result = self.call_each(forward, site)
             if self.engine.training:
                 prepare = self.engine.class_member(cls, "setup_context", site.frame)
-                given = (
-                    context,
-                    Sequence("tuple", site.args, UNKNOWN),
-                    UNKNOWN if result is None else result,
-                )
+                given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
                 self.call_each(prepare, site.giving(given, {}))
         if self.engine.training and mro.functions("backward"):
             self._walked_back(cls, context, result, site)
         return result
 
-    def _walked_back(
-        self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite
-    ) -> None:
+    def _walked_back(self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite) -> None:
         """Trace the backward with the call, as Dynamo does if a gradient is needed: none is for inputs of the model."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
         if site.frame.without_gradients or all(tensor.graph_input for tensor in given):
@@ -805,9 +761,7 @@ def _looks_at_arguments(function: Value) -> bool:
     return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 
-def _result_of_class(
-    result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]
-) -> Value | None:
+def _result_of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:
     """Return the result of a method of a user-defined tensor class: one of the same class, or of the requested one."""
     subclass = receiver.subclass
     if name == "as_subclass":

@@ -24,14 +24,7 @@ from tcready.static.domain.values import (
     escaped,
     options,
 )
-from tcready.static.frontend.index import (
-    CLASSES,
-    FUNCTIONS,
-    ClassInfo,
-    FunctionInfo,
-    ModuleInfo,
-    mentioned_names,
-)
+from tcready.static.frontend.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo, mentioned_names
 from tcready.static.frontend.source import nodes_in
 from tcready.static.interp.interfaces import CallSite, Component, Engine
 from tcready.static.library import semantics as K  # noqa: N812
@@ -139,10 +132,7 @@ class Classes(Component):
         if replaced is not None:
             return [replaced]
         defined = mro.functions("__init__")[:1]
-        found = (
-            options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
-            for info in defined
-        )
+        found = (options(self.engine.apply_decorators(info, self.engine.module_frame(info.module))) for info in defined)
         return [value for values in found for value in values if isinstance(value, Function)]
 
     def mro(self, cls: ClassInfo) -> Mro:
@@ -161,11 +151,7 @@ class Classes(Component):
         with self.engine.outside_trace():
             frame = self.engine.module_frame(cls.module)
             for place, node in enumerate(cls.node.bases):
-                base = (
-                    self.engine.eval(node, frame)
-                    if cls.derives is None
-                    else cast("Value", cls.derives[place])
-                )
+                base = self.engine.eval(node, frame) if cls.derives is None else cast("Value", cls.derives[place])
                 for value in options(base):
                     if isinstance(value, Class):
                         bases[cls].append(value.info)
@@ -217,10 +203,7 @@ class Classes(Component):
                     stored[name].update(info.attributes[0])
                     named[name].update(info.attributes[1])
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
-            building = {
-                *BUILDING,
-                *(named.get("__init__", set()) - later),
-            }
+            building = {*BUILDING, *(named.get("__init__", set()) - later)}
             called = _named_from({"forward", "__call__"}, named)
             changed: dict[str, bool] = {}
             for name, attrs in stored.items():
@@ -324,9 +307,7 @@ class Classes(Component):
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if self._speaks(info, name):
-                self.engine.invoke(
-                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
-                )
+                self.engine.invoke(Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence)
         for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
                 body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
@@ -378,9 +359,7 @@ class Classes(Component):
             return Class(holder.inner[name])
         node = holder.assigned[name]
         key = (holder, name)
-        if isinstance(node, (ast.Dict, ast.List)) and not (
-            node.keys if isinstance(node, ast.Dict) else node.elts
-        ):
+        if isinstance(node, (ast.Dict, ast.List)) and not (node.keys if isinstance(node, ast.Dict) else node.elts):
             self.register_into(holder.module, name, EMPTY)
         if key in self._values:
             return escaped(self._values[key])
@@ -427,9 +406,7 @@ class Classes(Component):
             holder.assigned.get(other)
         if not statements:
             return None
-        frame = Frame(
-            holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth
-        )
+        frame = Frame(holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth)
         around = self.engine.module_frame(holder.module)
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
         frame.env.update({other: self.engine.apply_decorators(info, around) for other, info in methods})
@@ -462,9 +439,7 @@ def _parts_of(cls: ClassInfo) -> tuple[tuple[Part, ...], frozenset[str]]:
 def _part(statement: ast.stmt) -> Part:
     names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    return Part(
-        statement, frozenset(bound | _filler(statement).changed), frozenset(node.id for node in names)
-    )
+    return Part(statement, frozenset(bound | _filler(statement).changed), frozenset(node.id for node in names))
 
 
 def _statements_for(
@@ -513,9 +488,7 @@ def _stores_given(function: ast.AST, tables: frozenset[str]) -> bool:
         if isinstance(node, ast.Assign):
             targets = [each.value for each in node.targets if isinstance(each, ast.Subscript)]
             stored = [node.value]
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING
-        ):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING:
             targets, stored = [node.func.value], node.args
         else:
             continue

@@ -72,10 +72,7 @@ class Containers(Component):
                 found.extend(value_of_key(key) for key, _ in option.entries)
                 if option.element is not None or not option.entries:
                     found.append(Plain("str"))
-            elif (
-                isinstance(option, (ExternalInstance, Instance))
-                and self.container_members(option) is not None
-            ):
+            elif isinstance(option, (ExternalInstance, Instance)) and self.container_members(option) is not None:
                 found.append(self.element(cast(Value, self.walked_members(option))))
             elif option == K.ARRAY:
                 found.append(K.NUMBER if self.engine.untraced else K.ARRAY)
@@ -121,9 +118,7 @@ class Containers(Component):
         if isinstance(thing.members, Mapping):
             return thing.members
         fields = tuple((name, value) for name, value in thing.attributes.items() if value != NONE)
-        other = (
-            UNKNOWN if self.engine.untraced else TAINTED
-        )  # settings, if it is asked while things are built
+        other = UNKNOWN if self.engine.untraced else TAINTED  # settings, if it is asked while things are built
         return Mapping(fields, other if thing.symbolic else None, thing.escaping)
 
     def _as_dict(self, value: Value) -> Value:
@@ -147,9 +142,7 @@ class Containers(Component):
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
                 inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.escaping)
-            inside = Mapping(
-                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.escaping
-            )
+            inside = Mapping(tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.escaping)
         elif name in ("__setitem__", "setdefault") and len(args) == 2:
             inside = self._update_entries(inside, name, args[0], args[1], UNKNOWN)
         elif name == "copy":
@@ -197,9 +190,7 @@ class Containers(Component):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
             rank = shape_semantics.indexed(base, (index,) if parts is None else parts)
             layout = shape_semantics.sliced(base, node)
-            return Tensor(
-                base.dtype, base.sure, rank=rank, from_python_scalar=base.from_python_scalar, layout=layout
-            )
+            return Tensor(base.dtype, base.sure, rank=rank, from_python_scalar=base.from_python_scalar, layout=layout)
         members = self.walked_members(base)
         if members is not None:
             if isinstance(node, ast.Slice):
@@ -272,9 +263,7 @@ class Containers(Component):
         thing.members = members
         self.engine.heap.changes.count += 1
 
-    def container_method(
-        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
-    ) -> Value | None:
+    def container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
         thing = self.engine.heap[made]
         members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
@@ -355,18 +344,14 @@ class Containers(Component):
                 items = (*receiver.items, *site.args[0].items) if len(receiver.items) < UNROLL else None
             members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
             element = UNKNOWN if items is not None else join_members(*members, new)
-            self._rebind(
-                site.node.func, Sequence(receiver.kind, items, element, receiver.escaping), site.frame
-            )
+            self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.escaping), site.frame)
             return NONE
         if name in ("pop", "popleft"):
             place = 0 if name == "popleft" else site.args[0] if site.args else -1
             gone = place.value if isinstance(place, Const) else place
             left = without_item(receiver, gone)
             taken = (
-                receiver.items[gone]
-                if left.items is not None and isinstance(gone, int) and receiver.items
-                else None
+                receiver.items[gone] if left.items is not None and isinstance(gone, int) and receiver.items else None
             )
             self._rebind(site.node.func, left, site.frame)
             return self.element(receiver) if taken is None else taken
@@ -412,9 +397,7 @@ class Containers(Component):
             if key not in dict(receiver.entries):
                 value = site.first("default", 1) or NONE
                 if receiver.element is not None:  # it may be there already
-                    value = (
-                        prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
-                    )
+                    value = prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
                 entries = {**dict(receiver.entries), key: value}
                 changed = Mapping(tuple(entries.items()), receiver.element, receiver.escaping, receiver.extra)
                 self._rebind(site.node.func, changed, site.frame)
@@ -435,9 +418,7 @@ class Containers(Component):
             values = [value for _, value in receiver.entries]
             every = join_members(*values, *([receiver.element] if receiver.element is not None else []))
             self._rebind(
-                site.node.func,
-                Mapping((), every if values else receiver.element, receiver.escaping),
-                site.frame,
+                site.node.func, Mapping((), every if values else receiver.element, receiver.escaping), site.frame
             )
         if name == "copy":
             return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
@@ -507,11 +488,7 @@ class Containers(Component):
                 if isinstance(option, Class):
                     self.engine.reset(option.info, node.attr, value)
                 if isinstance(option, Instance):
-                    self.engine.heap[option].update(
-                        node.attr,
-                        value,
-                        strong=self.engine.is_strong(frame),
-                    )
+                    self.engine.heap[option].update(node.attr, value, strong=self.engine.is_strong(frame))
 
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
             with self.engine.outside_trace():
@@ -546,9 +523,7 @@ class Containers(Component):
                 if not -len(items) <= place < len(items):
                     return
                 place %= len(items)
-                new = Sequence(
-                    base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.escaping
-                )
+                new = Sequence(base.kind, (*items[:place], value, *items[place + 1 :]), UNKNOWN, base.escaping)
             else:
                 new = Sequence(base.kind, None, join_members(self.element(base), value), base.escaping)
         else:
@@ -606,9 +581,7 @@ def without_item(row: Sequence, place: object) -> Sequence:
     """Return a row once the item at a place is gone; who knows how long it is if the place is not known."""
     items = row.items
     if items is None or not isinstance(place, int) or not -len(items) <= place < len(items):
-        return Sequence(
-            row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.escaping
-        )
+        return Sequence(row.kind, None, join_members(*members_of(row)) if members_of(row) else UNKNOWN, row.escaping)
     place %= len(items)
     return Sequence(row.kind, (*items[:place], *items[place + 1 :]), UNKNOWN, row.escaping)
 
@@ -623,16 +596,10 @@ def _rearrange(row: Sequence, name: str, site: CallSite) -> Sequence:
     if name == "reverse":
         return Sequence(row.kind, items[::-1], UNKNOWN, row.escaping)
     sought = site.args[0] if site.args else None
-    if (
-        name in ("remove", "discard")
-        and isinstance(sought, Const)
-        and all(isinstance(v, Const) for v in items)
-    ):
+    if name in ("remove", "discard") and isinstance(sought, Const) and all(isinstance(v, Const) for v in items):
         return without_item(row, items.index(sought)) if sought in items else row
     ordered = (
-        worked_out(sorted, dataclasses.replace(row, kind="list"))
-        if name == "sort" and not site.keywords
-        else None
+        worked_out(sorted, dataclasses.replace(row, kind="list")) if name == "sort" and not site.keywords else None
     )
     if isinstance(ordered, Sequence):
         return dataclasses.replace(ordered, kind=row.kind, escaping=row.escaping)
@@ -658,9 +625,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= MAX_ENTRIES
     if name == "values":
-        return Sequence(
-            "view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN
-        )
+        return Sequence("view", tuple(values) if complete else None, join_members(*values) if values else UNKNOWN)
     if name == "keys":
         return Sequence("keys", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
     if name == "items":
@@ -670,8 +635,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
     if name in ("get", "pop", "setdefault", "__getitem__"):
         if args and isinstance(args[0], Choice):
             return lift(
-                lambda key: join(*(_mapping_view(mapping, name, (k, *args[1:])) for k in options(key))),
-                args[0],
+                lambda key: join(*(_mapping_view(mapping, name, (k, *args[1:])) for k in options(key))), args[0]
             )
         default = args[1] if len(args) > 1 else NONE
         if args and is_key(args[0]):

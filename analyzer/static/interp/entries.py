@@ -203,11 +203,7 @@ class Entries(Component):
         others = {name: value for each in passed for name, value in each.items()}
         known = {*names, *(arg.arg for arg in takes.kwonlyargs)}
         by_name.update(
-            {
-                name: self._convert_argument(value, UNKNOWN)
-                for name, value in others.items()
-                if name not in known
-            }
+            {name: self._convert_argument(value, UNKNOWN) for name, value in others.items() if name not in known}
         )
         return (*args, *(self._convert_argument(value, UNKNOWN) for value in more)), by_name
 
@@ -226,16 +222,12 @@ class Entries(Component):
             return replace(value, origin="call")
         if isinstance(value, Sequence):
             items = (
-                None
-                if value.items is None
-                else tuple(self._convert_argument(item, UNKNOWN) for item in value.items)
+                None if value.items is None else tuple(self._convert_argument(item, UNKNOWN) for item in value.items)
             )
             return Sequence(value.kind, items, self._convert_argument(value.element, UNKNOWN))
         if isinstance(value, Mapping):
             entries = tuple((key, self._convert_argument(item, UNKNOWN)) for key, item in value.entries)
-            return Mapping(
-                entries, None if value.element is None else self._convert_argument(value.element, UNKNOWN)
-            )
+            return Mapping(entries, None if value.element is None else self._convert_argument(value.element, UNKNOWN))
         return given(value)
 
     def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
@@ -247,10 +239,7 @@ class Entries(Component):
         return frozenset(str(v.value) for v in options(main) if isinstance(v, Const))
 
     def _usually_given(
-        self,
-        info: FunctionInfo,
-        pairs: list[tuple[ast.arg, ast.expr | None]],
-        inputs: frozenset[str],
+        self, info: FunctionInfo, pairs: list[tuple[ast.arg, ast.expr | None]], inputs: frozenset[str]
     ) -> frozenset[str]:
         """Return the optional parameters that a plain call passes: the inputs, masks, and as often as not the first
         optional tensor."""

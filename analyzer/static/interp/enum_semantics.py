@@ -46,9 +46,7 @@ class Members(Component):
             self._emit(node, "text containment", frame)
         if not _is_with_member(op, left, right):
             return None
-        use = (
-            "tensor contained" if inside else "tensor order" if isinstance(op, ORDERS) else "tensor equality"
-        )
+        use = "tensor contained" if inside else "tensor order" if isinstance(op, ORDERS) else "tensor equality"
         outcome = self._outcome(use)
         if not outcome:
             return None
@@ -62,11 +60,7 @@ class Members(Component):
 
     def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
         """Emit an attribute read as of a tensor from the result of such a comparison."""
-        if (
-            is_answer(owner)
-            and not hasattr(bool, node.attr)
-            and self._outcome("tensor equality") == F.DIFFERS
-        ):
+        if is_answer(owner) and not hasattr(bool, node.attr) and self._outcome("tensor equality") == F.DIFFERS:
             self._emit(node, "attribute", frame)
 
     def emit_member_call(

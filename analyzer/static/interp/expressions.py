@@ -136,11 +136,7 @@ class Expressions(Component):
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         elif not isinstance(node.value, ast.Compare):
             self.engine.emit_answer_read(node, owner, frame)
-        by = (
-            ""
-            if self.engine.untraced or type(owner) is not Instance
-            else self.engine.read_by(owner, node.attr)
-        )
+        by = "" if self.engine.untraced or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
         if by:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
         value = self.engine.attribute(owner, node.attr, frame)
@@ -185,11 +181,7 @@ class Expressions(Component):
         own = self.engine.apply_unary(node.op, value, frame)
         if own is not None:
             return own
-        if (
-            isinstance(value, Const)
-            and isinstance(value.value, (int, float))
-            and isinstance(node.op, ast.USub)
-        ):
+        if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.op, ast.USub):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
@@ -217,9 +209,7 @@ class Expressions(Component):
         guess: Value | None = None
         with frame.scoped_refinement(node):
             for operand in node.values[:-1]:
-                value, about = self.engine.evaluate_with_cause(
-                    frame, partial(self.engine.truthy, operand, kind, frame)
-                )
+                value, about = self.engine.evaluate_with_cause(frame, partial(self.engine.truthy, operand, kind, frame))
                 answer = self.engine.answer(value)
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
@@ -254,9 +244,7 @@ class Expressions(Component):
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         around, frame.asker = frame.asker, node
-        answer, about = self.engine.evaluate_with_cause(
-            frame, partial(self.engine.test, node.test, "ifexp", frame)
-        )
+        answer, about = self.engine.evaluate_with_cause(frame, partial(self.engine.test, node.test, "ifexp", frame))
         frame.asker = around
         values: list[Value] = []
         guess: Value | None = None
@@ -296,9 +284,7 @@ class Expressions(Component):
                 if isinstance(node.left, ast.Name):
                     self.engine.touch(left, node.left, frame)
             else:
-                self.engine.emit_unresolved(
-                    node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
-                )
+                self.engine.emit_unresolved(node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn)))
             result = self.engine.compare(op, left, right, comparator, frame)
             answer = self.engine.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
@@ -385,13 +371,8 @@ class Expressions(Component):
                 value = self.eval(part.value, frame)
                 if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
                     self.engine.emit_unresolved(part.value, frame, value, walked=True)
-                if (
-                    guess is not None or not self.engine.untraced
-                ):  # while things are built, only the text matters
-                    value = (
-                        self.engine.call_first_method(value, frame, "__format__", "__str__", "__repr__")
-                        or value
-                    )
+                if guess is not None or not self.engine.untraced:  # while things are built, only the text matters
+                    value = self.engine.call_first_method(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
@@ -433,9 +414,7 @@ class Expressions(Component):
         self.engine.emit(F.Alone(self.engine.where(frame), node))
         return self._collected("iterator", node, frame)
 
-    def _collected(
-        self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
-    ) -> Value:
+    def _collected(self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Value:
         rounds, ordered = self._rounds(node.generators, frame)
         if rounds is not None:
             lazy = kind == "iterator"
@@ -504,9 +483,7 @@ class Expressions(Component):
                 entries[key_of(key)] = value
         return None if rounds is None else Mapping(tuple(entries.items()), None)
 
-    def _rounds(
-        self, generators: list[ast.comprehension], frame: Frame
-    ) -> tuple[tuple[Round, ...] | None, bool]:
+    def _rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[tuple[Round, ...] | None, bool]:
         """Return the members that a comprehension iterates over, and whether in that order; for modules in a container
         one of each kind. None if they are unknown."""
         if len(generators) > 1:
@@ -556,12 +533,7 @@ class Expressions(Component):
             return self.engine.iterate(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
-        self,
-        node: Comprehension,
-        parts: list[ast.expr],
-        frame: Frame,
-        lazy: bool = False,
-        members: Round | None = None,
+        self, node: Comprehension, parts: list[ast.expr], frame: Frame, lazy: bool = False, members: Round | None = None
     ) -> tuple[list[Value], Answer]:
         """Return the values of `parts`, and whether the filters accept any; of one round only, with `members` for it."""
         filtered = Answer(True, True)
@@ -582,9 +554,7 @@ class Expressions(Component):
                 if generator is generators[0] and not lazy and self._blocks_resume(value, generator.iter):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
-                        self.engine.emit(
-                            F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False)
-                        )
+                        self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False))
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
                     asking = partial(self.engine.test, condition, "comprehension", frame)
@@ -609,13 +579,9 @@ class Expressions(Component):
         walked = node.generators[0].iter
         if not all(map(self._is_walked_alone, options(given))):
             return
-        if isinstance(walked, ast.List) or (
-            isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"
-        ):
+        if isinstance(walked, ast.List) or (isinstance(walked, ast.Call) and ast.unparse(walked.func) == "range"):
             return  # Python makes a tuple of a list that is written there
-        iterates = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(
-            walked, frame
-        )
+        iterates = any(map(self._stays_an_iterator, options(given))) and not self._counts_modules(walked, frame)
         self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=iterates))
 
     def _holds_torch(self, node: Comprehension, frame: Frame) -> bool:
@@ -651,8 +617,7 @@ class Expressions(Component):
         if isinstance(value, Const):
             return isinstance(value.value, str)
         return isinstance(value, Mapping) or (
-            isinstance(value, (Instance, ExternalInstance))
-            and self.engine.container_members(value) is not None
+            isinstance(value, (Instance, ExternalInstance)) and self.engine.container_members(value) is not None
         )
 
     def _blocks_resume(self, value: Value, node: ast.expr) -> bool:
@@ -662,11 +627,7 @@ class Expressions(Component):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
             if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
                 return True
-            if (
-                isinstance(option, Sequence)
-                and (option.kind == "set" or option.kind in LAZY)
-                and not passed_on
-            ):
+            if isinstance(option, Sequence) and (option.kind == "set" or option.kind in LAZY) and not passed_on:
                 return True
         return False
 
@@ -680,9 +641,7 @@ class Expressions(Component):
             and node.func.id in ("enumerate", "zip", "reversed")
         ):
             with self.engine.outside_trace():
-                walked = [
-                    (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
-                ]
+                walked = [(arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)]
             for arg, inner in walked:
                 self.engine.emit(F.Loop(self.engine.where(frame), arg, inner, comprehension))
         else:
@@ -707,9 +666,7 @@ class Expressions(Component):
         bounds: list[Value] = []
         for item in items:
             if isinstance(item, ast.Slice):
-                bounds.extend(
-                    self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None
-                )
+                bounds.extend(self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None)
                 values.append(Plain("slice"))
             elif isinstance(item, ast.Starred):
                 values.append(self.engine.element(self.eval(item.value, frame)))
@@ -740,11 +697,7 @@ class Expressions(Component):
         if name == "super":
             return self._super(args, frame)
         callees = [value for value in options(function) if not is_none(value)]
-        if (
-            callees
-            and not self.engine.untraced
-            and all(isinstance(value, (Unknown, Plain)) for value in callees)
-        ):
+        if callees and not self.engine.untraced and all(isinstance(value, (Unknown, Plain)) for value in callees):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
         stored = self.engine.heap.changes.attributes
         before = len(stored)
@@ -931,11 +884,7 @@ class Expressions(Component):
         inner: Frame | None = frame
         while inner is not None:
             function = inner.function
-            if (
-                function is not None
-                and function.owner is not None
-                and not isinstance(function.node, ast.Lambda)
-            ):
+            if function is not None and function.owner is not None and not isinstance(function.node, ast.Lambda):
                 names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
                 if names and names[0] in inner.env:
                     return Super(inner.env[names[0]], function.owner)

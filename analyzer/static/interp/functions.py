@@ -127,9 +127,7 @@ class Functions(Component):
                 self.engine.eval(node, frame)
             self.engine.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame, "high"))
 
-    def _decorate(
-        self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame
-    ) -> Value:
+    def _decorate(self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame) -> Value:
         """Return the function after `decorator`, the value of the expression `node`, is applied to it."""
         if isinstance(decorator, External) and decorator.name in K.PROPERTIES:
             return partial_of(K.PROPERTY, ((0, value),))
@@ -161,9 +159,7 @@ class Functions(Component):
         if isinstance(decorator, Unknown):
             if self.engine.replay is not None:
                 self.engine.replay.outside += 1
-            self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = (
-                call_statistics.DECORATOR
-            )
+            self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = call_statistics.DECORATOR
         return value
 
     def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
@@ -433,21 +429,14 @@ class Functions(Component):
         wide = {n: v if isinstance(v, Const) else widen(v) for n, v in env.items()}
         known = self._generic.get(key)
         if known is not None:
-            wide = {
-                name: join(known[name], value) if name in known else value for name, value in wide.items()
-            }
+            wide = {name: join(known[name], value) if name in known else value for name, value in wide.items()}
         self._generic[key] = wide
         if self.engine.replay is not None:
             self.engine.replay.generalised(key, known, wide)
         return wide
 
     def _parameters(
-        self,
-        info: FunctionInfo,
-        args: tuple[Value, ...],
-        keywords: dict[str, Value],
-        rest: Value | None,
-        closure: int,
+        self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], rest: Value | None, closure: int
     ) -> Env:
         """Bind arguments to names as Python does; what is not given takes its default, else what its annotation says.
 
@@ -487,9 +476,7 @@ class Functions(Component):
     ) -> Value:
         """Return the value of `*args`: the arguments that no other parameter takes."""
         declared = self.engine.annotation(vararg.annotation, info.module, sure=True)
-        extra = tuple(
-            declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
-        )
+        extra = tuple(declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra)
         known = Sequence("tuple", extra, UNKNOWN)
         if rest is None:
             return known
@@ -560,9 +547,7 @@ class Functions(Component):
         # each call may derive it from another class
         with self.engine.outside_trace():
             bases = tuple(self.engine.eval(base, frame) for base in node.bases)
-        made = [
-            each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body
-        ]
+        made = [each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body]
         known = next((each for each in made if each.derives == bases), None)
         if known is not None or len(made) > MAX_DERIVED:
             return known or found

@@ -360,9 +360,7 @@ class Engine(Protocol):
     def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
         """Return the result of a test in the first call, if it depends on numbers that methods change; else None."""
 
-    def follow(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame
-    ) -> None:
+    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame) -> None:
         """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
 
     def condition(
@@ -577,9 +575,7 @@ class Engine(Protocol):
     ) -> Value | None:
         """Return the result of a method that an object of a class of dicts inherits from Python."""
 
-    def container_method(
-        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
-    ) -> Value | None:
+    def container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
         """Return the result of a torch.nn container method; None if it is no method of one."""
 
     def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:

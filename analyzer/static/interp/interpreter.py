@@ -129,10 +129,7 @@ class Interpreter:
         self.emit_unresolved, self.emit_truth_test = unresolved.emit_unresolved, unresolved.emit_truth_test
         members = Members(self)
         self.member_compared, self.emit_answer_read = members.member_compared, members.emit_answer_read
-        self.emit_member_call, self.emit_member_index = (
-            members.emit_member_call,
-            members.emit_member_index,
-        )
+        self.emit_member_call, self.emit_member_index = (members.emit_member_call, members.emit_member_index)
         self.emit_member_walk, self.emit_member_sum = members.emit_member_walk, members.emit_member_sum
         expressions = Expressions(self)
         containers = Containers(self)

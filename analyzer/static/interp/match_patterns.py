@@ -50,9 +50,7 @@ class Matching(Component):
             return self.engine.compare(ast.Eq(), subject, value, pattern.value, frame)
         if isinstance(pattern, ast.MatchSingleton):
             return lift(partial(compared, ast.Is()), subject, Const(pattern.value))
-        return lift(
-            lambda s: join(*(self._fits_one(pattern, option, frame) for option in options(s))), subject
-        )
+        return lift(lambda s: join(*(self._fits_one(pattern, option, frame) for option in options(s))), subject)
 
     def _fits_one(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
         """Return the same for a pattern with parts, and a value that is no Choice."""
@@ -147,9 +145,7 @@ class Matching(Component):
         """Return the value that a pattern binds to a name; several if alternatives are tried one after the other."""
         if isinstance(pattern, (ast.MatchAs, ast.MatchStar)) and pattern.name == name:
             return [subject]
-        return [
-            v for part, of in self._parts(pattern, subject, frame) for v in self._bound(part, name, of, frame)
-        ]
+        return [v for part, of in self._parts(pattern, subject, frame) for v in self._bound(part, name, of, frame)]
 
 
 def _combine(how: Callable[[Iterable[object]], bool], answers: list[Value]) -> Value:

@@ -245,13 +245,9 @@ class NameComponent(Component):
         root = name.partition(".")[0]
         if not root or is_opaque(root) or self.engine.program.package_of(name) is not None:
             return
-        if (
-            self.engine.replay is not None and not self._busy
-        ):  # else it is emitted again when that name is read
+        if self.engine.replay is not None and not self._busy:  # else it is emitted again when that name is read
             self.engine.replay.outside += 1
-        self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = call_statistics.missing(
-            root
-        )
+        self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = call_statistics.missing(root)
 
     def _bound(self, item: Import, module: ModuleInfo | None) -> Value:
         if item.name is None:

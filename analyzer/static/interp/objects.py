@@ -130,13 +130,9 @@ class Objects(Component):
                 annotated.update(above.annotated)
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
-            declared = self.engine.annotation(
-                arg.annotation or annotated.get(arg.arg), info.module, sure=True
-            )
+            declared = self.engine.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
             if default is None and isinstance(without_none(declared), Unknown):
-                place = next(
-                    (i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS
-                )
+                place = next((i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS)
                 found = passed(info.module, cls.name, arg.arg, place, self.engine)
                 if 0 < len(found) <= MAX_FITTING:
                     return join(*found)
@@ -210,12 +206,7 @@ class Objects(Component):
                 _, found = self._given.pop()
                 if not found and cls in self._given_before:
                     found = [self._given_before[cls]]
-                specific = {
-                    name: value
-                    for env in found[:1]
-                    for name, value in env.items()
-                    if self._is_specific(value)
-                }
+                specific = {name: value for env in found[:1] for name, value in env.items() if self._is_specific(value)}
                 if specific:
                     self._builders[cls] = specific
                     break
@@ -256,8 +247,7 @@ class Objects(Component):
         if isinstance(value, Sequence):
             return value.items != () and all(map(self._is_specific, members_of(value)))
         return all(
-            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v)
-            for v in options(value)
+            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v) for v in options(value)
         )
 
     def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
@@ -324,9 +314,7 @@ class Objects(Component):
             for near in self._imported_from(module):
                 found.update(dict.fromkeys(near.classes()))
                 with self.engine.outside_trace():
-                    values = [
-                        self.engine.resolve_import(binding, near) for binding in self._own_imports(near)
-                    ]
+                    values = [self.engine.resolve_import(binding, near) for binding in self._own_imports(near)]
                 found.update((value.info, None) for value in values if isinstance(value, Class))
             self._near[module.path] = list(found)
         return self._near[module.path]
@@ -344,10 +332,7 @@ class Objects(Component):
     def _own_imports(self, module: ModuleInfo) -> Iterator[Import]:
         package = module.name.partition(".")[0]
         imports = (
-            b
-            for bindings in module.bound(f"{IMPORTS}{package}").values()
-            for b in bindings
-            if isinstance(b, Import)
+            b for bindings in module.bound(f"{IMPORTS}{package}").values() for b in bindings if isinstance(b, Import)
         )
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
@@ -402,9 +387,7 @@ class Objects(Component):
         if not maker:
             return self._initialise_object(cls, mro, site)
         args = (cls, *site.args)
-        given = self.engine.invoke(
-            Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
-        )
+        given = self.engine.invoke(Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest)
         others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
         if isinstance(others, Unknown):
             return self._initialise_object(cls, mro, site)
@@ -423,9 +406,7 @@ class Objects(Component):
         if not (by_keywords and alone) and not wraps and not self.engine.untraced:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
-            self.engine.emit(
-                F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
-            )
+            self.engine.emit(F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made))
         given = () if by_keywords and not self.engine.untraced else site.args
         for found, args, rest in (
             (maker, (cls, *site.args), site.rest),
@@ -440,9 +421,7 @@ class Objects(Component):
 
     def _initialise_object(self, cls: Class, mro: Mro, site: CallSite) -> Value:
         """Return a new object of a class, `__init__` run; while a model is built, an equal one of an earlier model."""
-        request = (
-            self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
-        )
+        request = self._shared_modules.request(cls.info, site) if mro.is_module and self.engine.untraced else None
         shared = self._shared_modules.shared(request) if request is not None else None
         if shared is not None:
             return shared
@@ -458,10 +437,7 @@ class Objects(Component):
             before = dict(thing.attributes) if thing.stored else {}
             with self.engine.heap.making() as stored:
                 self._run_initialisers(made, mro, site)
-            for (
-                name,
-                value,
-            ) in before.items():  # of one made at the same place before, which is the same to us
+            for name, value in before.items():  # of one made at the same place before, which is the same to us
                 now = thing.attributes.get(name)
                 if now is not None and now is not value and now != value:
                     thing.update(name, join(value, now), strong=True)
@@ -531,8 +507,7 @@ class Objects(Component):
                     if cls not in self._registries:
                         self._registries[cls] = modules_for(cls, self.engine)
                     made = [
-                        self.instantiate(Class(c), site.giving((option,)))
-                        for c in self._registries[cls][:MAX_OPTIONS]
+                        self.instantiate(Class(c), site.giving((option,))) for c in self._registries[cls][:MAX_OPTIONS]
                     ]
                     return join(*made) if made else None
         return None
@@ -568,9 +543,7 @@ class Objects(Component):
         unchanged."""
         return self._copy_attributes(value, node, frame, {} if deep else None)
 
-    def _copy_attributes(
-        self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None
-    ) -> Value:
+    def _copy_attributes(self, value: Value, node: ast.Call, frame: Frame, done: dict[int, Instance] | None) -> Value:
         """Copy the attributes; `done` has the copies made so far by a deep copy; None for one that is not deep."""
         if isinstance(value, Sequence):
             return dataclasses.replace(value, escaping=False, constant=False)
@@ -590,9 +563,7 @@ class Objects(Component):
                 if isinstance(attribute, Instance):
                     thing.update(name, self._copy_attributes(attribute, node, frame, done), strong=True)
             if isinstance(thing.members, Mapping):
-                entries = tuple(
-                    (k, self._copy_attributes(v, node, frame, done)) for k, v in thing.members.entries
-                )
+                entries = tuple((k, self._copy_attributes(v, node, frame, done)) for k, v in thing.members.entries)
                 thing.members = dataclasses.replace(thing.members, entries=entries)
         return made
 
@@ -609,9 +580,7 @@ def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
     """Return whether keywords cover all parameters of a method without a default."""
     spec = info.node.args
     needed = [arg.arg for arg, default in positional(spec)[1:] if default is None]
-    needed += [
-        arg.arg for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None
-    ]
+    needed += [arg.arg for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
     return keywords.keys() >= {*needed}
 
 

@@ -110,9 +110,7 @@ class Protocols(Component):
         ]
         return join(*found) if found else None
 
-    def _call_binary_method(
-        self, owner: Value, name: str, other: Value, frame: Frame
-    ) -> tuple[Value | None, bool]:
+    def _call_binary_method(self, owner: Value, name: str, other: Value, frame: Frame) -> tuple[Value | None, bool]:
         """Return the result of a binary method, and whether it is complete: False if it may be `NotImplemented`."""
         made = self.special(owner, name, (other,), frame)
         if made is None or made == NOT_IMPLEMENTED:
@@ -133,9 +131,7 @@ class Protocols(Component):
     def _apply_overload(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
         if not contained and not _has_object(left) and not _has_object(right):
-            text = any(
-                isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right)
-            )
+            text = any(isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right))
             return lift(partial(binary, op), left, right) if text else binary(op, left, right)
 
         def apply(left: Value, right: Value) -> Value:
@@ -215,9 +211,7 @@ class Protocols(Component):
     def _compared(self, op: ast.cmpop, left: Value, right: Value) -> Value:
         """`left op right` of values without objects, in the type that the model computes in."""
         dtype = self.engine.dtype
-        usual = (
-            None if self.engine.autocast is not None else FLOATS[0] if dtype is None else float_type(dtype)
-        )
+        usual = None if self.engine.autocast is not None else FLOATS[0] if dtype is None else float_type(dtype)
         of_type = compare(op, left, right, usual, fixed=dtype is not None)
         return compared(op, left, right) if of_type is None else of_type
 
@@ -250,9 +244,7 @@ class Protocols(Component):
             return compared(ast.Eq(), one, other)
         return self.compare(ast.Eq(), one, other, node, frame)
 
-    def _compare_methods(
-        self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame
-    ) -> Value:
+    def _compare_methods(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
         if isinstance(op, (ast.In, ast.NotIn)):
             made = self.special(right, "__contains__", (left,), frame)
             if made is not None:
@@ -337,17 +329,13 @@ class Protocols(Component):
             return UNKNOWN if module is None else Module(module)
         if not _has_object(base):
             return self.engine.item(base, index, node)
-        return lift(
-            lambda v: join(*(self._call_getitem(option, index, node, frame) for option in options(v))), base
-        )
+        return lift(lambda v: join(*(self._call_getitem(option, index, node, frame) for option in options(v))), base)
 
     def _member(self, enum: Class, members: Sequence, name: Value, frame: Frame) -> Value:
         """`Enum[name]`: one of its members where the name is not known."""
         named = options(name)
         if all(isinstance(v, Const) for v in named):
-            return join(
-                *(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const))
-            )
+            return join(*(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const)))
         return join(*(members.items or ()))
 
     def _call_getitem(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
@@ -437,9 +425,7 @@ class Protocols(Component):
             written = (*site.node.args, site.node, site.node)
             node = ast.copy_location(ast.Subscript(written[0], written[1], ast.Load()), site.node)
             self._subscripts[id(site.node)] = node
-        parts = (
-            index.items if isinstance(index, Sequence) and index.kind == "tuple" and index.items else (index,)
-        )
+        parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" and index.items else (index,)
         where = self.engine.where(site.frame)
         self.engine.emit(F.Index(where, node, base, index, parts, (), "load"))
         return self.subscript(base, index, site.node, site.frame)

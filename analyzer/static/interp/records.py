@@ -152,9 +152,7 @@ class Records(Component):
         names = [field.name for field in self.record_fields(value.cls) if field.is_attribute]
         if thing.symbolic:  # its fields are as they are declared
             frame = self.engine.module_frame(value.cls.module)
-            return Sequence(
-                "tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN
-            )
+            return Sequence("tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN)
         return Sequence("tuple", tuple(thing.attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
@@ -210,9 +208,7 @@ class Records(Component):
             last = list(defaults.elts) if isinstance(defaults, (ast.Tuple, ast.List)) else []
             bare = len(pairs) - len(last)
             body: list[ast.stmt] = [
-                ast.AnnAssign(
-                    ast.Name(name, ast.Store()), annotation, last[i - bare] if i >= bare else None, 1
-                )
+                ast.AnnAssign(ast.Name(name, ast.Store()), annotation, last[i - bare] if i >= bare else None, 1)
                 for i, (name, annotation) in enumerate(pairs)
             ]
             name = site.first("typename")
@@ -234,9 +230,7 @@ class Records(Component):
         if not self.is_enum(self.engine.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
-        members = [
-            self.enum_member(Class(cls), name, self.engine.class_attribute(cls, name, None)) for name in names
-        ]
+        members = [self.enum_member(Class(cls), name, self.engine.class_attribute(cls, name, None)) for name in names]
         apart = (m for n, m in enumerate(members) if not isinstance(m, Const) or m not in members[:n])
         return Sequence("iterator", tuple(apart), UNKNOWN)
 

@@ -102,11 +102,7 @@ class Statements(Component):
             members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
             found = (self._unreproducible_member(member, depth - 1) for member in members if depth)
             return next((holds for holds in found if holds is not None), None)
-        if (
-            not isinstance(chosen, Instance)
-            or self.engine.heap[chosen].escaping
-            or self.engine.is_module(chosen)
-        ):
+        if not isinstance(chosen, Instance) or self.engine.heap[chosen].escaping or self.engine.is_module(chosen):
             return None
         for attribute in map(likely, self.engine.heap[chosen].attributes.values()):
             if not isinstance(attribute, Function):
@@ -177,17 +173,14 @@ class Statements(Component):
         if not self.engine.untraced:
             return False
         nodes = (inner for statement in body for inner in ast.walk(statement))
-        stored = [
-            node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        ]
+        stored = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
         owners = (
             (self.engine.resolve_name(place.value.id, frame), place.attr)
             for place in stored
             if isinstance(place.value, ast.Name)
         )
         return any(
-            isinstance(owner, Instance) and name not in self.engine.heap[owner].attributes
-            for owner, name in owners
+            isinstance(owner, Instance) and name not in self.engine.heap[owner].attributes for owner, name in owners
         )
 
     def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
@@ -237,9 +230,7 @@ class Statements(Component):
         frame.guarding = False
         undecided = answer.decided is None and frame.decided_by in F.DECIDED_OUTSIDE
         guess = answer.likely
-        untold = (
-            answer.decided is None and guess is None and self.engine.reads_unknown_attribute(node.test, frame)
-        )
+        untold = answer.decided is None and guess is None and self.engine.reads_unknown_attribute(node.test, frame)
         goes_on = self._goes_on(node, frame)
         one_of_many = undecided and guess is None and goes_on is None and _is_single_case(node.test)
         if one_of_many and self._is_walked(node.test, frame):
@@ -350,9 +341,7 @@ class Statements(Component):
         left = test.left if isinstance(test, ast.Compare) else None
         if not isinstance(left, ast.Name) or frame.function is None:
             return False
-        if not all(
-            isinstance(v, Plain) and v.origin == "constant" for v in options(frame.env.get(left.id, NONE))
-        ):
+        if not all(isinstance(v, Plain) and v.origin == "constant" for v in options(frame.env.get(left.id, NONE))):
             return False
         return any(
             isinstance(inner, ast.Name) and inner.id == left.id
@@ -426,11 +415,7 @@ class Statements(Component):
         source = members if members is not None else value
         if self.engine.untraced:
             source = likely(source)  # while a model is built, what its defaults list
-        if (
-            isinstance(source, Sequence)
-            and source.items is not None
-            and not (source.escaping and not source.items)
-        ):
+        if isinstance(source, Sequence) and source.items is not None and not (source.escaping and not source.items):
             items = source.items
             if not items:
                 return self.block(node.orelse, frame)
@@ -523,9 +508,7 @@ class Statements(Component):
                 if context is None or context.gb_id or context.inside != "split":
                     frame.enclosing = (*frame.enclosing, "with")
                 frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
-                frame.without_gradients = frame.without_gradients or (name or "").endswith(
-                    K.TURN_GRADIENTS_OFF
-                )
+                frame.without_gradients = frame.without_gradients or (name or "").endswith(K.TURN_GRADIENTS_OFF)
             fell = self.block(node.body, frame)
             for value in reversed(managers):
                 with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
@@ -622,9 +605,7 @@ class Statements(Component):
                 self.engine.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        frame.env[node.name] = self.engine.apply_decorators(
-            self.engine.function_info(node, node.name, frame), frame
-        )
+        frame.env[node.name] = self.engine.apply_decorators(self.engine.function_info(node, node.name, frame), frame)
 
     do_asyncfunctiondef = do_functiondef
 
@@ -636,11 +617,7 @@ class Statements(Component):
         for local, binding in imports_of(frame.module, node):
             if frame.caught and self.engine.untraced and self.engine.is_missing(binding.module):
                 return False
-            if (
-                not self.engine.untraced
-                and "try" in frame.enclosing
-                and self.engine.is_missing(binding.module)
-            ):
+            if not self.engine.untraced and "try" in frame.enclosing and self.engine.is_missing(binding.module):
                 root = binding.module.partition(".")[0]
                 self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
@@ -660,9 +637,7 @@ class Statements(Component):
 def _rounds(member: Value | None, node: ast.For | ast.AsyncFor | ast.While) -> Iterator[Value | None]:
     """Return the values of each round of a loop. A name learnt in a round may affect only one more name in the next."""
     yield from itertools.repeat(member, MAX_ROUNDS)
-    stored = {
-        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
+    stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     yield from itertools.repeat(member, len(stored))
 
 
@@ -717,9 +692,7 @@ def _is_of_self(node: ast.expr) -> bool:
 def _writes_self(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call) and _is_of_self(node.value)
-    return isinstance(node, ast.Assign) and all(
-        isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets
-    )
+    return isinstance(node, ast.Assign) and all(isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets)
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -49,9 +49,7 @@ class Overrides(Component):
         self._inside = True
         try:
             function = Function(self.engine.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
-            return self.engine.invoke(
-                function, (operation, types, passed, named), {}, frame, frame.confidence
-            )
+            return self.engine.invoke(function, (operation, types, passed, named), {}, frame, frame.confidence)
         finally:
             self._inside = False
 

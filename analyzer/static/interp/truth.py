@@ -73,9 +73,7 @@ OF_LAYOUT = MappingProxyType(
     {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
 )
 """Methods of a tensor with a result that only a caller decides, and that for a usual argument."""
-OFF = frozenset(
-    "torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split()
-)
+OFF = frozenset("torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split())
 """States that a user has to switch on around the model."""
 OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
     {
@@ -165,9 +163,7 @@ class Questions(Component):
         bound = node.comparators[0]
         if isinstance(bound, ast.Tuple) and not bound.elts and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
             subject = _shape_owner(node.left)
-            return (
-                isinstance(node.ops[0], ast.NotEq) if subject and self._is_no_number(subject, frame) else None
-            )
+            return isinstance(node.ops[0], ast.NotEq) if subject and self._is_no_number(subject, frame) else None
         if len(node.ops) != 1 or not isinstance(bound, ast.Constant) or type(bound.value) is not int:
             return None
         usual = OF_COUNTS.get((type(node.ops[0]), bound.value))
@@ -284,9 +280,7 @@ class Questions(Component):
         frame.decided_by = _foremost((before, about))
         return given, about
 
-    def follow(
-        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None, frame: Frame
-    ) -> None:
+    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None, frame: Frame) -> None:
         """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
         found = self.condition(test, taken, answer, about)
         if not found:
@@ -352,9 +346,7 @@ class Questions(Component):
             return None
         return value
 
-    def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None
-    ) -> tuple[Condition, ...]:
+    def condition(self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None) -> tuple[Condition, ...]:
         """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
         decides it."""
         if answer.decided is not None or about is None:
@@ -536,11 +528,7 @@ class Questions(Component):
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
                 return common_answer(answers)
-        if (
-            isinstance(node, ast.Name)
-            and node.id == "type"
-            and self.engine.resolve_name("type", frame) == TYPE
-        ):
+        if isinstance(node, ast.Name) and node.id == "type" and self.engine.resolve_name("type", frame) == TYPE:
             return common_answer({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
             if self.engine.resolve_name(node.id, frame) == PROPERTY:
@@ -749,9 +737,7 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
     fits = [v for option in options(value) if (v := _narrow_option(option, wanted, assume)) is not None]
     if not fits:
         return value
-    first = [
-        v for option in options(likely(value)) if (v := _narrow_option(option, wanted, assume)) is not None
-    ]
+    first = [v for option in options(likely(value)) if (v := _narrow_option(option, wanted, assume)) is not None]
     return prefer(join(*first), join(*fits)) if first else join(*fits)
 
 
@@ -768,9 +754,7 @@ def _narrow_option(option: Value, wanted: Value, assume: bool) -> Value | None:
         named = type(option.value).__name__
         fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
         return option if (named in fitting or (named == "bool" and "int" in fitting)) == assume else None
-    if isinstance(option, Tensor) and (
-        of_own := [w for w in options(wanted) if isinstance(w, Tensor) and w.subclass]
-    ):
+    if isinstance(option, Tensor) and (of_own := [w for w in options(wanted) if isinstance(w, Tensor) and w.subclass]):
         return replace(option, subclass=of_own[0].subclass) if assume else option
     if isinstance(option, tuple(type(v) for v in options(wanted))):
         same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
@@ -822,11 +806,7 @@ def _one_of(value: Value, texts: tuple[Const, ...]) -> Value:
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:
     """Return whether a Python value of type `kind` (None: unknown) is an instance of the classes in `wanted`."""
     plain = [v for v in options(wanted) if isinstance(v, Plain)]
-    if (
-        kind is None
-        or any(v.kind is None for v in plain)
-        or any(isinstance(v, Unknown) for v in options(wanted))
-    ):
+    if kind is None or any(v.kind is None for v in plain) or any(isinstance(v, Unknown) for v in options(wanted)):
         return None if plain or kind is None else False
     kinds = {v.kind for v in plain}
     return kind in kinds or (kind == "bool" and "int" in kinds)

@@ -38,9 +38,7 @@ class UsageInference:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def number(
-        self, name: str, info: FunctionInfo, owner: Value | None, depth: int = FOLLOWED
-    ) -> Value | None:
+    def number(self, name: str, info: FunctionInfo, owner: Value | None, depth: int = FOLLOWED) -> Value | None:
         """Return the whole number that a parameter of a method of `owner` is by its uses, or the row of them that it is
         unpacked into, here or in the modules that it is handed on to; None if they do not say so."""
         uses = _before_it_is_set(name, info)
@@ -58,18 +56,12 @@ class UsageInference:
         self, name: str, uses: Iterable[ast.AST], info: FunctionInfo, owner: Value | None, depth: int
     ) -> Value | None:
         for call in uses:
-            places = (
-                [n for n, arg in enumerate(call.args) if is_named(arg, name)]
-                if isinstance(call, ast.Call)
-                else []
-            )
+            places = [n for n, arg in enumerate(call.args) if is_named(arg, name)] if isinstance(call, ast.Call) else []
             if places and isinstance(call, ast.Call):
                 for function, taken, owner_node in self.called(call.func, info, owner):
                     for place in places:
                         found = (
-                            self.number(taken[place], function, owner_node, depth - 1)
-                            if place < len(taken)
-                            else None
+                            self.number(taken[place], function, owner_node, depth - 1) if place < len(taken) else None
                         )
                         if found is not None:
                             return found
@@ -105,9 +97,7 @@ class UsageInference:
             for module in options(value):
                 if isinstance(module, Function) and module.bound is not None:  # `self.method`
                     yield module.info, [arg.arg for arg, _ in positional(module.info.node.args)[1:]], owner
-                forwards = (
-                    self._engine.mro(module.cls).functions("forward") if isinstance(module, Instance) else []
-                )
+                forwards = self._engine.mro(module.cls).functions("forward") if isinstance(module, Instance) else []
                 for forward in forwards[:1]:
                     yield forward, [arg.arg for arg, _ in positional(forward.node.args)[1:]], module
 

@@ -76,9 +76,7 @@ ANY_NUMBER = range(1, 100)
 WALKING: MappingProxyType[str, range] = MappingProxyType(
     {
         **dict.fromkeys(("enumerate", "zip", "map", "filter", "next"), ANY_NUMBER),
-        **dict.fromkeys(
-            "list tuple set frozenset dict iter reversed sorted sum max min any all".split(), range(1, 2)
-        ),
+        **dict.fromkeys("list tuple set frozenset dict iter reversed sorted sum max min any all".split(), range(1, 2)),
     }
 )
 """Functions that walk over what they are given, and by how many arguments."""
@@ -100,9 +98,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
         if name == "len":
             site = site.giving((engine.row(site.args[0]) or site.args[0],))
         if name == "bool":
-            site = site.giving(
-                (engine.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords
-            )
+            site = site.giving((engine.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords)
         first = 1 if name in ("map", "filter") else 0
         if name in WALKING and len(site.args) in WALKING[name]:
             walked = tuple(engine.iterate(arg, site.frame) for arg in site.args[first:])
@@ -168,8 +164,7 @@ def _constant(value: Value) -> Handler:
 def _number(name: str) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         return lift(
-            lambda value: _convert(name, value, engine.answer(value).decided if site.args else False),
-            _first(site),
+            lambda value: _convert(name, value, engine.answer(value).decided if site.args else False), _first(site)
         )
 
     return handler
@@ -321,9 +316,7 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
     tensor = tensor_of(joined)
     if tensor:
         return Tensor(
-            tensor.dtype,
-            tensor.sure,
-            from_python_scalar=isinstance(joined, Tensor) and tensor.from_python_scalar,
+            tensor.dtype, tensor.sure, from_python_scalar=isinstance(joined, Tensor) and tensor.from_python_scalar
         )
     if isinstance(joined, Const):
         return Plain(type(joined.value).__name__)
@@ -342,9 +335,7 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     tensor = tensor_of(first)
     if tensor:
-        return Tensor(
-            tensor.dtype, tensor.sure, rank=tensor.rank, from_python_scalar=tensor.from_python_scalar
-        )
+        return Tensor(tensor.dtype, tensor.sure, rank=tensor.rank, from_python_scalar=tensor.from_python_scalar)
     if K.ARRAY in options(first):
         return K.ARRAY
     return first if isinstance(first, Plain) else Plain()
@@ -366,9 +357,7 @@ def _dict_of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
         pairs = [p.items for p in source.items if isinstance(p, Sequence) and p.items and len(p.items) == 2]
         keys = [p[0] for p in pairs]
         if len(pairs) == len(source.items) and all(isinstance(k, Const) for k in keys):
-            return Mapping(
-                tuple((cast(Const, k).value, p[1]) for k, p in zip(keys, pairs, strict=True)), None
-            )
+            return Mapping(tuple((cast(Const, k).value, p[1]) for k, p in zip(keys, pairs, strict=True)), None)
     pair = engine.element(source)
     if isinstance(pair, Sequence) and pair.items and len(pair.items) == 2:
         return Mapping((), pair.items[1])
@@ -379,9 +368,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
     default = site.args[2] if len(site.args) > 2 else None
-    pattern = (
-        constant_text.name_pattern(site.node.args[1]) if len(site.node.args) > 1 else constant_text.ANY_NAME
-    )
+    pattern = constant_text.name_pattern(site.node.args[1]) if len(site.node.args) > 1 else constant_text.ANY_NAME
     if pattern != constant_text.ANY_NAME and not isinstance(likely(site.args[1]), Const):
         named = _named_like(engine, site, re.compile(pattern))
         fitting = [engine.attribute(site.args[0], name, site.frame) for name in named]
@@ -528,9 +515,7 @@ def _type(engine: Engine, site: CallSite) -> Value:
     if len(site.args) == 3 and not engine.untraced:
         return UNKNOWN if holds_tensor(site.args[2]) else K.NEW_CLASS  # the graph has ended
     bases = site.args[1] if len(site.args) == 3 else None
-    if (
-        isinstance(bases, Sequence) and bases.items
-    ):  # a class made on the spot does as its first base, but for its name
+    if isinstance(bases, Sequence) and bases.items:  # a class made on the spot does as its first base, but for its name
         return bases.items[0]
     return lift(lambda value: join(*map(_type_of, options(value))), _first(site))
 
@@ -592,9 +577,7 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
 
 def is_function(_engine: Engine, site: CallSite) -> Value:
     """`inspect.isfunction`."""
-    return lift(
-        lambda value: _is_of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
-    )
+    return lift(lambda value: _is_of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site))
 
 
 def is_class(_engine: Engine, site: CallSite) -> Value:
@@ -607,11 +590,7 @@ def _is_of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
 
     def open_one(v: Value) -> bool:
         vague = isinstance(v, Plain) and v.kind is None
-        return (
-            vague
-            or isinstance(v, (Method, Unknown))
-            or (isinstance(v, External) and not K.is_module_class(v.name))
-        )
+        return vague or isinstance(v, (Method, Unknown)) or (isinstance(v, External) and not K.is_module_class(v.name))
 
     answers = {None if open_one(v) else fits(v) for v in options(value)}
     return common_answer(answers)
@@ -646,9 +625,7 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
     predicate = site.first("predicate", 1)
     found = []
     for name, value in namespace(engine, given.info).entries:
-        accepted = (
-            engine.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
-        )
+        accepted = engine.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
         if accepted is None or accepted == Const(True):
             found.append(row(Const(str(name)), value))
     return prefer(Sequence("list", tuple(found), UNKNOWN), Sequence("list", None, row(Plain("str"), UNKNOWN)))

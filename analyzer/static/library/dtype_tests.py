@@ -8,26 +8,11 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import get_args
 
-from tcready.static.domain.values import (
-    FLOATS,
-    Choice,
-    Const,
-    External,
-    FloatType,
-    Plain,
-    Sequence,
-    Tensor,
-    Value,
-)
+from tcready.static.domain.values import FLOATS, Choice, Const, External, FloatType, Plain, Sequence, Tensor, Value
 from tcready.static.library.semantics import dtype_of
 
 SPELLINGS: MappingProxyType[str, FloatType] = MappingProxyType(
-    {
-        **{name: name for name in get_args(FloatType)},
-        "half": "float16",
-        "float": "float32",
-        "double": "float64",
-    }
+    {**{name: name for name in get_args(FloatType)}, "half": "float16", "float": "float32", "double": "float64"}
 )
 """The names that torch has for the floating dtypes that are distinguished."""
 LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
@@ -38,12 +23,7 @@ LIMITS: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
         "min": (-3.4028234663852886e38, -65504.0, -3.3895313892515355e38, -1.7976931348623157e308),
         "eps": (1.1920928955078125e-07, 0.0009765625, 0.0078125, 2.220446049250313e-16),
         "tiny": (1.1754943508222875e-38, 6.103515625e-05, 1.1754943508222875e-38, 2.2250738585072014e-308),
-        "smallest_normal": (
-            1.1754943508222875e-38,
-            6.103515625e-05,
-            1.1754943508222875e-38,
-            2.2250738585072014e-308,
-        ),
+        "smallest_normal": (1.1754943508222875e-38, 6.103515625e-05, 1.1754943508222875e-38, 2.2250738585072014e-308),
         "resolution": (1e-06, 0.001, 0.01, 1e-15),
     }
 )
@@ -110,9 +90,7 @@ def bytes_of_value(dtype: Value) -> Value:
     return limit(limits, "itemsize") if isinstance(limits, Plain) and limits.types else Plain("int")
 
 
-def compare(
-    op: ast.cmpop, left: Value, right: Value, usual: FloatType | None, *, fixed: bool
-) -> Value | None:
+def compare(op: ast.cmpop, left: Value, right: Value, usual: FloatType | None, *, fixed: bool) -> Value | None:
     """Evaluate `left op right` if it tests a dtype or a limit of one; None if it does not.
 
     `usual` is the dtype assumed for a tensor of which nothing else is known; None if there is no assumption. `fixed`:

@@ -80,11 +80,7 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """Return the result that is known from the name alone."""
     result = engine.operations.manager(name, site.args)
-    if (
-        isinstance(result, ExternalInstance)
-        and engine.untraced
-        and engine.operations.context_of(name) is not None
-    ):
+    if isinstance(result, ExternalInstance) and engine.untraced and engine.operations.context_of(name) is not None:
         return _made(engine, name, site)
     if result is not None:
         return result
@@ -116,17 +112,13 @@ def _draw(engine: Engine, name: str) -> Value:
     """Return the result of a function of `random`."""
     if name in ("random.seed", "random.setstate", "random.shuffle"):
         return NONE
-    captured = (
-        engine.operations.captures_draw(name) and name != "random.sample"
-    )  # which gives what it is given
+    captured = engine.operations.captures_draw(name) and name != "random.sample"  # which gives what it is given
     return Plain("float" if name == "random.random" else None, "drawn" if captured else "random")
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
     """Return an object of an external class, apart from those made elsewhere."""
-    return ExternalInstance(
-        name, engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0)
-    )
+    return ExternalInstance(name, engine.heap.ident(name, site.node, site.frame.context, escaping=engine.untraced > 0))
 
 
 def _container(engine: Engine, name: str, site: CallSite) -> Value:
@@ -223,9 +215,7 @@ def _chain_map(_engine: Engine, site: CallSite) -> Value | None:
 
 def _register_parametrization(engine: Engine, site: CallSite) -> Value | None:
     """`register_parametrization(module, name, made)`: who reads that tensor of the module is given what `made` makes."""
-    module, name, made = (
-        site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization"))
-    )
+    module, name, made = (site.first(key, i) for i, key in enumerate(("module", "tensor_name", "parametrization")))
     if not engine.untraced or module is None or made is None or not isinstance(name, Const):
         return module
     for option in options(module):
@@ -355,8 +345,7 @@ def _bound_by_hand(_engine: Engine, site: CallSite) -> Value | None:
 def _import_module(engine: Engine, site: CallSite) -> Value | None:
     """Return the module of `importlib.import_module` if the source decides the name."""
     name, package = (
-        likely(value) if value is not None else None
-        for value in (site.first("name"), site.first("package", 1))
+        likely(value) if value is not None else None for value in (site.first("name"), site.first("package", 1))
     )
     if not isinstance(name, Const) or not isinstance(name.value, str):
         return None
@@ -459,9 +448,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             for name in ("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp")
         },
         "torch.nn.Module.__call__": _called_as_module,
-        **dict.fromkeys(
-            ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call
-        ),
+        **dict.fromkeys(("torch.func.functional_call", "torch.nn.utils.stateless.functional_call"), _functional_call),
         "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
         "copy.copy": _copy(deep=False),
         "copy.deepcopy": _copy(deep=True),

@@ -31,15 +31,7 @@ from tcready.static.domain.values import (
 )
 from tcready.static.interp.interfaces import CallSite, Engine
 from tcready.static.library import builtins
-from tcready.static.library.builtins import (
-    NAMESPACES,
-    Handler,
-    few_items,
-    filtered,
-    iterator,
-    known_items,
-    row,
-)
+from tcready.static.library.builtins import NAMESPACES, Handler, few_items, filtered, iterator, known_items, row
 
 
 def _chain(engine: Engine, site: CallSite) -> Value:
@@ -199,9 +191,7 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.apply_operator(
-            name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place
-        )
+        return engine.apply_operator(name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place)
 
     return handler
 
@@ -279,9 +269,7 @@ def _fields(engine: Engine, site: CallSite) -> Value | None:
 def _replace(engine: Engine, site: CallSite) -> Value | None:
     """`dataclasses.replace(made, ...)`."""
     found = (
-        [engine.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
-        if site.args
-        else []
+        [engine.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)] if site.args else []
     )
     return join(*found) if found else None
 

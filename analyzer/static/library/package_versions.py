@@ -37,9 +37,7 @@ def _as_version(text: Value) -> Value:
 
 def _installed_version(engine: Engine, site: CallSite) -> Value:
     """Return the version of an installed package, as text."""
-    return (
-        K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
-    )
+    return K.version_text(engine.operations.tables.version) if site.args == (Const("torch"),) else Plain("str")
 
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(

@@ -64,9 +64,7 @@ class RecurrentModules(Component):
             return
         if any(map(self._is_recurrent, objects)):
             self.touch(owner, node, frame, "read")
-        elif any(map(self.engine.is_module, objects)) and not self._found_by_python(
-            objects, value, node, frame
-        ):
+        elif any(map(self.engine.is_module, objects)) and not self._found_by_python(objects, value, node, frame):
             self.touch(value, node, frame)
 
     def _found_by_python(self, owners: Collection[Value], value: Value, node: ast.expr, frame: Frame) -> bool:

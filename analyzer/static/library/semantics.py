@@ -61,14 +61,7 @@ NONE_CALLS = frozenset(
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
 """The same for functions without a useful result."""
-CHECKS = (
-    "_check",
-    "_check_index",
-    "_check_value",
-    "_check_type",
-    "_check_not_implemented",
-    "_check_is_size",
-)
+CHECKS = ("_check", "_check_index", "_check_value", "_check_type", "_check_not_implemented", "_check_is_size")
 """Functions of torch that raise, with the message they are given, if a condition does not hold."""
 NAMED_FIELDS = frozenset({"values", "indices"})
 """Fields of what some operations give: named tuples that may be taken for tensors here."""
@@ -264,18 +257,14 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
             return Tensor(None if any(open_ones) else "floating", sure)
         return Tensor(None if any(open_ones) else subject.dtype, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
-        return Tensor(
-            dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
-        )
+        return Tensor(dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure)
     dtype = dtype_of(keywords.get("dtype"))
     return Tensor(dtype or subject.dtype, sure)
 
 
 def _may_be_type(value: Value) -> bool:
     """Return whether a value that is passed to a cast may be a data type."""
-    return any(
-        isinstance(v, Unknown) or (isinstance(v, Plain) and v.kind in (None, "dtype")) for v in options(value)
-    )
+    return any(isinstance(v, Unknown) or (isinstance(v, Plain) and v.kind in (None, "dtype")) for v in options(value))
 
 
 GETTER = ExternalInstance("getset_descriptor.__get__")
@@ -348,11 +337,7 @@ DRAWS_OF_ONE = frozenset(
 GENERATORS: MappingProxyType[str, Value] = MappingProxyType(
     {
         f"numpy.random.{name}": ExternalInstance(f"numpy.random.{kind}")
-        for name, kind in (
-            ("default_rng", "Generator"),
-            ("Generator", "Generator"),
-            ("RandomState", "RandomState"),
-        )
+        for name, kind in (("default_rng", "Generator"), ("Generator", "Generator"), ("RandomState", "RandomState"))
     }
 )
 """Makers of numpy random number generators. Their methods have the names of the functions of `numpy.random`."""
@@ -407,9 +392,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
         sure = (lt is None or lt.sure) and (rt is None or rt.sure)
         unsure = not ((lt and is_surely_tensor(left)) or (rt and is_surely_tensor(right)))
         if op in ("BitAnd", "BitOr", "BitXor"):
-            dtype: DType | None = (
-                "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
-            )
+            dtype: DType | None = "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
         elif op == "Div":
             dtype = _type_of_both(lt, rt)
             dtype = dtype if dtype in FLOATING else "floating" if _either_floats(lt, rt) else "float32"
@@ -515,9 +498,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         known = worked_out(FOLDED_OF_MATH[name], *args) if name in FOLDED_OF_MATH else None
         if known is not None:
             return known
-        return Plain(
-            "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
-        )
+        return Plain("int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args))
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
@@ -553,17 +534,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         "string",
     ):
         return ExternalInstance(name)
-    if root in (
-        "collections",
-        "itertools",
-        "functools",
-        "operator",
-        "enum",
-        "dataclasses",
-        "abc",
-        "copy",
-        "typing",
-    ):
+    if root in ("collections", "itertools", "functools", "operator", "enum", "dataclasses", "abc", "copy", "typing"):
         return TAINTED if any(map(comes_of_tensors, args)) else UNKNOWN
     return None
 
@@ -644,13 +615,9 @@ def is_text(value: Value) -> bool:
     return bool(members) and all(kind == "str" for kind in kinds)
 
 
-OF_NUMBERS = frozenset(
-    "arange empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
-)
+OF_NUMBERS = frozenset("arange empty eye full geomspace identity linspace logspace ones tri vander zeros".split())
 """Functions of numpy that make an array of known numbers: its values have to be read."""
-OF_SEVERAL = frozenset(
-    "array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split()
-)
+OF_SEVERAL = frozenset("array_split broadcast_arrays dsplit histogram hsplit meshgrid nonzero split vsplit".split())
 """Functions of numpy that return a row of arrays."""
 OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
     {
@@ -660,9 +627,7 @@ OF_PYTHON: MappingProxyType[str, str] = MappingProxyType(
     }
 )
 """Functions of numpy that return a value of Python's own, and its type."""
-OF_TYPES = frozenset(
-    "can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split()
-)
+OF_TYPES = frozenset("can_cast dtype finfo iinfo issubdtype min_scalar_type promote_types result_type".split())
 """Functions of numpy about types: they return no array."""
 
 
@@ -686,18 +651,11 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if last == "unique" and extras:
         return Sequence("tuple", (ARRAY,) * (1 + len(extras)), UNKNOWN)
     of_a_row = last in OF_ROWS and isinstance(args[0], Plain) and args[0].kind is None if args else False
-    if (
-        args
-        and last not in OF_NUMBERS
-        and not of_a_row
-        and all(_is_number(v) for a in args for v in options(a))
-    ):
+    if args and last not in OF_NUMBERS and not of_a_row and all(_is_number(v) for a in args for v in options(a)):
         if last in ASKING:
             return ARRAY
         whole = (
-            last in KEEPING_WHOLE
-            and "dtype" not in keywords
-            and all(_is_whole(v) for a in args for v in options(a))
+            last in KEEPING_WHOLE and "dtype" not in keywords and all(_is_whole(v) for a in args for v in options(a))
         )
         # one known number stays known while tracing; a row of them does not
         return Plain(WHOLE if whole else FRACTION, _origin(args))
@@ -736,15 +694,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor(None, leaf=True, buffer=last == "Buffer", parameter=last.endswith("Parameter"))
         return ExternalInstance(public_name(name))
     if last[:1].isupper():
-        if last in (
-            "Tensor",
-            "FloatTensor",
-            "LongTensor",
-            "BoolTensor",
-            "IntTensor",
-            "HalfTensor",
-            "DoubleTensor",
-        ):
+        if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor", "IntTensor", "HalfTensor", "DoubleTensor"):
             return Tensor(OF_TYPED.get(last, "float32"))
         return Plain("Size") if last == "Size" else ExternalInstance(name)
     if name.startswith(TENSOR_NAMESPACES):
@@ -788,9 +738,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor("float32" if divided else "int" if whole else None)
         if short == "full":
             fill = first(args, keywords, "fill_value", 1)
-            return Tensor(
-                dtype or (_made_dtype(fill) if fill is not None and "dtype" not in keywords else None)
-            )
+            return Tensor(dtype or (_made_dtype(fill) if fill is not None and "dtype" not in keywords else None))
         if short == "arange":
             plain = "dtype" not in keywords
             whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
@@ -803,12 +751,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             if any(both) and all(kind in FLOATING for kind in kinds):
                 return Tensor(_type_of_both(*both))
             return Tensor(kinds[0] if kinds[0] == kinds[1] else None)
-        return _operation(
-            short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
-        )
-    if short.startswith(
-        ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
-    ):
+        return _operation(short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords)
+    if short.startswith(("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")):
         return Plain()
     if short.startswith("distributions.") and last == "kl_divergence":
         return Tensor("float")
@@ -820,9 +764,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return Sequence("tuple", (Tensor(), Tensor("int")), UNKNOWN)
     if short.startswith(("utils.cpp_extension.", "utils.data.", "classes.")):
         return ExternalInstance(name)
-    if short.startswith(
-        ("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")
-    ):
+    if short.startswith(("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")):
         return ExternalInstance(name)
     return None
 
@@ -861,20 +803,9 @@ LISTS = frozenset("list collections.UserList typing.List".split())
 """The bases of classes of lists."""
 
 CONTAINERS = frozenset(
-    f"torch.nn.{name}"
-    for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
+    f"torch.nn.{name}" for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
 )
-WITH_PARAMETERS = (
-    "Linear",
-    "Bilinear",
-    "Conv",
-    "Embedding",
-    "Norm",
-    "Cell",
-    "Attention",
-    "Transformer",
-    "PReLU",
-)
+WITH_PARAMETERS = ("Linear", "Bilinear", "Conv", "Embedding", "Norm", "Cell", "Attention", "Transformer", "PReLU")
 """Parts of the names of torch.nn classes that have parameters."""
 
 
@@ -903,14 +834,7 @@ def is_property(value: Value) -> TypeGuard[Partial]:
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel", "__set__", "__delete__"})
 """The attributes of a property, all of which Dynamo leaves to Python (measured on torch 2.13)."""
 CACHED_PROPERTY = "functools.cached_property"
-PROPERTIES = frozenset(
-    {
-        "property",
-        "abc.abstractproperty",
-        CACHED_PROPERTY,
-        "torch.distributions.utils.lazy_property",
-    }
-)
+PROPERTIES = frozenset({"property", "abc.abstractproperty", CACHED_PROPERTY, "torch.distributions.utils.lazy_property"})
 """Classes of descriptors without source that call their function when the attribute is read."""
 
 
@@ -1008,19 +932,7 @@ def module_method(name: str, module: Value) -> Value | None:
         return Sequence("iterator", None, UNKNOWN)
     if name in ("named_children", "named_modules"):
         return Sequence("iterator", None, Sequence("tuple", (Plain("str"), UNKNOWN), UNKNOWN))
-    if name in (
-        "train",
-        "eval",
-        "to",
-        "cuda",
-        "cpu",
-        "half",
-        "float",
-        "double",
-        "bfloat16",
-        "requires_grad_",
-        "apply",
-    ):
+    if name in ("train", "eval", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "requires_grad_", "apply"):
         return module
     if name == "state_dict":
         return Mapping((), Tensor(leaf=True))

@@ -43,8 +43,7 @@ def makes_sparse(operation: str) -> bool:
     """Return whether an operation makes a sparse tensor of its input."""
     last = operation.rpartition(".")[2]
     return last.startswith("to_sparse") or (
-        (operation.startswith("torch.sparse_") and last.endswith("_tensor"))
-        or operation == "torch.sparse.spdiags"
+        (operation.startswith("torch.sparse_") and last.endswith("_tensor")) or operation == "torch.sparse.spdiags"
     )
 
 
@@ -147,10 +146,7 @@ NO_KEYWORDS: Table[str, Value] = MappingProxyType({})
 
 
 def laid_out(
-    operation: str,
-    operands: tuple[Value, ...],
-    result: Value | None,
-    keywords: Table[str, Value] = NO_KEYWORDS,
+    operation: str, operands: tuple[Value, ...], result: Value | None, keywords: Table[str, Value] = NO_KEYWORDS
 ) -> Value | None:
     """Return the result of an operation with its layout and its number of dimensions; operators by their names in
     `ast`."""
@@ -166,12 +162,7 @@ def laid_out(
     rank = _rank(operation, operands, keywords, written=written)
     rank = rank if rank is not None and 0 <= rank <= MOST else None
     layout = _layout(operation, operands, keywords)
-    if (result.sparse, result.rank, result.from_python_scalar, result.layout) == (
-        sparse,
-        rank,
-        written,
-        layout,
-    ):
+    if (result.sparse, result.rank, result.from_python_scalar, result.layout) == (sparse, rank, written, layout):
         return result
     return replace(result, sparse=sparse, rank=rank, from_python_scalar=written, layout=layout)
 
@@ -226,9 +217,7 @@ def sliced(base: Tensor, index: ast.expr) -> Layout:
     if any(isinstance(part, (ast.List, ast.Name, ast.Attribute, ast.Call)) for part in parts):
         return ""  # what a tensor or a list picks is a copy
     parts = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
-    behind = list(
-        itertools.dropwhile(lambda part: not isinstance(part, ast.Slice) and not _is_rest(part), parts)
-    )
+    behind = list(itertools.dropwhile(lambda part: not isinstance(part, ast.Slice) and not _is_rest(part), parts))
     stepping = behind and isinstance(behind[0], ast.Slice) and _is_step(behind[0].step)
     apart = any(not _is_whole(part) and not _is_rest(part) for part in behind[1:])
     return "non-contiguous" if stepping or apart else ""
@@ -291,13 +280,7 @@ def module_result(name: str, operands: tuple[Value, ...], result: Value | None) 
     last = name.rpartition(".")[2].removeprefix("Lazy")
     first = tensor_of(operands[0]) if operands else None
     more = OF_MODULES.get(last, 0)
-    if (
-        not isinstance(result, Tensor)
-        or first is None
-        or first.rank is None
-        or more is None
-        or last.endswith("Loss")
-    ):
+    if not isinstance(result, Tensor) or first is None or first.rank is None or more is None or last.endswith("Loss"):
         return result
     rank = first.rank + more
     return replace(result, rank=rank) if 0 <= rank <= MOST else result
@@ -317,9 +300,7 @@ def _is_sparse(operation: str, operands: tuple[Value, ...]) -> bool:
     )
 
 
-def _rank(
-    operation: str, operands: tuple[Value, ...], keywords: Table[str, Value], *, written: bool
-) -> int | None:
+def _rank(operation: str, operands: tuple[Value, ...], keywords: Table[str, Value], *, written: bool) -> int | None:
     """Return the number of dimensions of an operation's result."""
     last = operation.rpartition(".")[2]
     first = tensor_of(operands[0]) if operands else None
@@ -363,30 +344,22 @@ def _one_less(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Tab
     return first.rank - 1 if first and first.rank else None
 
 
-def _matrix_rank(
-    first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _matrix_rank(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     return first.rank - 2 if first and first.rank is not None else None
 
 
-def _squeeze_rank(
-    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
-) -> int | None:
+def _squeeze_rank(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     """Whoever names a dimension means one of one element."""
     along = operands[1] if len(operands) > 1 else keywords.get("dim")
     return first.rank - 1 if first and first.rank and isinstance(along, Const) else None
 
 
-def _flip_rank(
-    first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _flip_rank(first: Tensor | None, _operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     """Return the rank of `t()`, which takes at most rows and columns."""
     return 2 if first and first.rank is None else first.rank if first else None
 
 
-def _matmul_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _matmul_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     ranks = [tensor.rank for value in operands[:2] if (tensor := tensor_of(value))]
     if len(ranks) != 2 or ranks[0] is None or ranks[1] is None:
         return None
@@ -398,9 +371,7 @@ def _cat_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Tab
     return ranks.pop() if len(ranks) == 1 else None
 
 
-def _stack_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _stack_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     rank = _cat_rank(None, operands, NO_KEYWORDS)
     return None if rank is None else rank + 1
 
@@ -410,31 +381,23 @@ def _members(operands: tuple[Value, ...]) -> tuple[Value, ...]:
     return members_of(operands[0]) if operands and isinstance(operands[0], Sequence) else ()
 
 
-def _repeat_rank(
-    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
-) -> int | None:
+def _repeat_rank(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     along = operands[2:3] or tuple(keywords[name] for name in ("dim",) if name in keywords)
     return 1 if not along or along[0] == NONE else first.rank if first else None
 
 
-def _gather_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
-) -> int | None:
+def _gather_rank(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     """`gather(input, dim, index)` is as its index."""
     index = tensor_of(operands[2] if len(operands) > 2 else keywords.get("index", NONE))
     return index.rank if index else None
 
 
-def _like_second(
-    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _like_second(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     other = tensor_of(operands[1]) if len(operands) > 1 else None
     return other.rank if other else None
 
 
-def _distance_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _distance_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     """One dimension of two that are compared along it is gone."""
     rank = elementwise_rank(operands[:2])
     return rank - 1 if rank else None
@@ -457,9 +420,7 @@ def _length(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[s
     return _left(first, (), {name: value for name, value in keywords.items() if name not in ("p", "ord")})
 
 
-def _unique_rank(
-    first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
-) -> int | None:
+def _unique_rank(first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     """`unique` of all elements."""
     return 1 if first and len(operands) == 1 and not keywords.keys() - {"sorted"} else None
 
@@ -469,16 +430,12 @@ def _found(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[s
     return 1 if Const(True) in (*operands[1:], keywords.get("as_tuple")) else 2
 
 
-def _where_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]
-) -> int | None:
+def _where_rank(_first: Tensor | None, operands: tuple[Value, ...], keywords: Table[str, Value]) -> int | None:
     """`where`: of a condition alone, the places where it holds."""
     return elementwise_rank(operands) if len(operands) == 3 else 1 if not keywords and operands else None
 
 
-def _einsum_rank(
-    _first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]
-) -> int | None:
+def _einsum_rank(_first: Tensor | None, operands: tuple[Value, ...], _keywords: Table[str, Value]) -> int | None:
     """`einsum("ij,kj->ik", ...)` names the dimensions of what it gives."""
     written = operands[0].value if operands and isinstance(operands[0], Const) else None
     given, arrow, made = written.partition("->") if isinstance(written, str) else ("", "", "")
@@ -542,9 +499,7 @@ def _left(first: Tensor, rest: Row[Value], keywords: Table[str, Value]) -> int |
         return None
     if any(isinstance(each, Const) and type(each.value) is not int for each in gone):
         return None
-    return (
-        first.rank - len(gone) if keepdim == Const(False) else first.rank if keepdim == Const(True) else None
-    )
+    return first.rank - len(gone) if keepdim == Const(False) else first.rank if keepdim == Const(True) else None
 
 
 def _flatten_rank(given: Row[Value], keywords: Table[str, Value]) -> int | None:
@@ -594,9 +549,7 @@ def indexed(base: Tensor, parts: Row[Value]) -> int | None:
         elif isinstance(part, Sequence) and part.kind == "list":
             rank -= 1
             given.append(1)
-        elif (isinstance(part, Plain) and part.kind == "int") or (
-            isinstance(part, Const) and type(part.value) is int
-        ):
+        elif (isinstance(part, Plain) and part.kind == "int") or (isinstance(part, Const) and type(part.value) is int):
             rank -= 1
         elif part not in (Plain("slice"), Const(...)):
             return None

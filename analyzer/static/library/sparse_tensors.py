@@ -76,6 +76,4 @@ def _documented_sparse(info: FunctionInfo) -> frozenset[str]:
     text = "" if isinstance(info.node, ast.Lambda) else ast.get_docstring(info.node, clean=False) or ""
     if "sparse" not in text and "Sparse" not in text:  # quick to say
         return frozenset()
-    return frozenset(
-        name for name, words in info.documented.items() if TYPE.match(words) and not OTHERS.search(words)
-    )
+    return frozenset(name for name, words in info.documented.items() if TYPE.match(words) and not OTHERS.search(words))

@@ -80,14 +80,7 @@ TAKE_A_FUNCTION = MappingProxyType({"functools.lru_cache": "GB0156", "torch.comp
 DONE_BY = MappingProxyType({"textwrap": "re.sub"})
 """Modules with functions that delegate to another's, except for the arguments they were tried with: torch 2.11 breaks in
 `textwrap.dedent("  a")`, not in `dedent("a")`."""
-OF_DEVICES = (
-    "torch.cuda.",
-    "torch.backends.",
-    "torch.accelerator.",
-    "torch.mps.",
-    "torch.xpu.",
-    "torch.cpu.",
-)
+OF_DEVICES = ("torch.cuda.", "torch.backends.", "torch.accelerator.", "torch.mps.", "torch.xpu.", "torch.cpu.")
 """Device functions: a model calls them behind a test for a device, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline"), ("torch.nn.Module.state_dict", "method")})
 """Traced by going into it, and tried with arguments that suit it."""
@@ -104,9 +97,7 @@ HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
 NOT_SKIPPED = ("numpy.", "torch.distributions.", "types.", "typing.")
 """Names that Dynamo's rules skip, without recorded arguments, but that were seen to be traced: numpy functions become
 torch's, and other members of these modules have handlers."""
-GIVE_WHAT_THEY_TAKE = frozenset(
-    f"torch.nn.{name}" for name in ("Identity", "Dropout", "Flatten", "Unflatten")
-)
+GIVE_WHAT_THEY_TAKE = frozenset(f"torch.nn.{name}" for name in ("Identity", "Dropout", "Flatten", "Unflatten"))
 """Modules that return the data type of their input."""
 Reads: TypeAlias = Literal["", "size", "values", "number"]
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
@@ -126,9 +117,7 @@ _Query: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Re
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
 
-    def __init__(
-        self, tables: Tables, load: Callable[[Version], Tables], versions: Iterable[Version]
-    ) -> None:
+    def __init__(self, tables: Tables, load: Callable[[Version], Tables], versions: Iterable[Version]) -> None:
         """`load` gives the tables of one of the `versions`: a later one may trace what breaks in this one."""
         self.tables = tables
         self._load = load
@@ -185,11 +174,7 @@ class Operations:
         if not name.startswith("torch.") or last.startswith("_"):
             return False
         tables = self.tables
-        return (
-            tables.call_of(name) is not None
-            or tables.module_of(name) is not None
-            or bool(tables.forms_of(name))
-        )
+        return tables.call_of(name) is not None or tables.module_of(name) is not None or bool(tables.forms_of(name))
 
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
         """Return the names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how
@@ -202,9 +187,7 @@ class Operations:
         """Return whether an operation computes a loss: operations that compare with a target, and only they, take
         `reduction`."""
         return any(
-            parameter == "reduction"
-            for form in self.tables.forms_of(name)
-            for _, parameter, _ in form.parameters
+            parameter == "reduction" for form in self.tables.forms_of(name) for _, parameter, _ in form.parameters
         )
 
     def read_as_numbers(
@@ -332,9 +315,7 @@ class Operations:
         module = self.tables.module_of(K.public_name(name))
         words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
         result: Value = next(_parse_structure(words), Tensor("float"))
-        if (
-            K.PACKED in args[:1] and isinstance(result, Sequence) and result.items
-        ):  # a packed one gives another
+        if K.PACKED in args[:1] and isinstance(result, Sequence) and result.items:  # a packed one gives another
             return Sequence("tuple", (K.PACKED, *result.items[1:]), UNKNOWN)
         return result
 
@@ -352,11 +333,7 @@ class Operations:
         call = self.tables.call_of(K.public_name(name))
         root, _, _ = name.partition(".")
         function = name.rpartition(".")[2].islower()
-        if (
-            call is None
-            and root not in HANDLED_PACKAGES
-            and root in self.tables.data["files"]["skipped_third_party"]
-        ):
+        if call is None and root not in HANDLED_PACKAGES and root in self.tables.data["files"]["skipped_third_party"]:
             return SKIPPED
         if call is None or call.breaks is False or _is_method_of_python(name):
             return ""
@@ -423,9 +400,7 @@ class Operations:
         result = self.value(operation, args, keywords)
         if result is None and (known is None or isinstance(known, Tensor)):
             result = self._in_any_form(operation, args, keywords)
-        if result is None or (
-            isinstance(result, Tensor) and result.dtype is None and isinstance(known, Tensor)
-        ):
+        if result is None or (isinstance(result, Tensor) and result.dtype is None and isinstance(known, Tensor)):
             return known
         return result
 
@@ -436,24 +411,16 @@ class Operations:
             return None
         return self._join_results(operation, results, args, keywords)
 
-    def _in_any_form(
-        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
-    ) -> Value | None:
+    def _in_any_form(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> Value | None:
         """Return the result of a call with arguments that fit no form: the common result of all forms."""
         results = dict.fromkeys(form.result for form in self.tables.forms_of(operation))
         return self._join_results(operation, tuple(results), args, keywords)
 
     def _join_results(
-        self,
-        operation: str,
-        results: tuple[ResultEntry, ...],
-        args: tuple[Value, ...],
-        keywords: Mapping[str, Value],
+        self, operation: str, results: tuple[ResultEntry, ...], args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> Value | None:
         # a function of torch takes tensors alone; who has such a method may be something else
-        sure = not operation.startswith("torch.Tensor.") or all(
-            t.sure for v in args[:1] for t in tensors_in(v)
-        )
+        sure = not operation.startswith("torch.Tensor.") or all(t.sure for v in args[:1] for t in tensors_in(v))
         values = [_value(result, args, keywords, sure) for result in results]
         known = [value for value in values if value is not None]
         return join(*known) if known and len(known) == len(values) else None
@@ -470,11 +437,7 @@ def _parse_structure(words: Iterator[str]) -> Iterator[Value]:
     for word in words:
         if word == "]":
             return
-        yield (
-            Sequence("tuple", tuple(_parse_structure(words)), UNKNOWN)
-            if word == "[tuple"
-            else Tensor("float")
-        )
+        yield (Sequence("tuple", tuple(_parse_structure(words)), UNKNOWN) if word == "[tuple" else Tensor("float"))
 
 
 def as_tensors(value: Value) -> Value:
@@ -522,9 +485,7 @@ def _argument(value: Value) -> Argument:
     return _UNKNOWN
 
 
-def _value(
-    result: ResultEntry, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool
-) -> Value | None:
+def _value(result: ResultEntry, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool) -> Value | None:
     tensors = [tensor for value in (*args, *keywords.values()) for tensor in tensors_in(value)]
     members = [_member(result, member, tensors, keywords, sure) for member in result.members]
     if any(isinstance(member, Unknown) for member in members) or not members:
@@ -553,9 +514,7 @@ def _member(
     return UNKNOWN
 
 
-def _dtype(
-    result: ResultEntry, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
-) -> DType | None:
+def _dtype(result: ResultEntry, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]) -> DType | None:
     """Return the data type of a result; None if it is not known, or complex."""
     dtype = keywords.get("dtype")
     if result.takes_dtype and dtype is not None and dtype != NONE:

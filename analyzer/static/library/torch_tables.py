@@ -26,17 +26,7 @@ LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "
 ANYTHING = "a"
 """The kind of a parameter that no schema describes."""
 FITS: Mapping[str, str] = MappingProxyType(
-    {
-        "T": "T?",
-        "i": "ibTn?",
-        "f": "fibTn?",
-        "b": "bn?",
-        "n": "ifbTn?",
-        "I": "IiTLS?",
-        "L": "L?",
-        "s": "s?",
-        "d": "d?",
-    }
+    {"T": "T?", "i": "ibTn?", "f": "fibTn?", "b": "bn?", "n": "ifbTn?", "I": "IiTLS?", "L": "L?", "s": "s?", "d": "d?"}
 )
 """The kinds of arguments that a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
 SAME = frozenset({("n", "i"), ("n", "f"), ("n", "b"), ("f", "i"), ("I", "i")})
@@ -256,9 +246,7 @@ class Tables:
         """
         forms = self.forms_of(operation)
         keywords = _switched_on(forms, keywords)
-        fitting = [
-            (_fits(form, positional, keywords), _select_result(form, positional, keywords)) for form in forms
-        ]
+        fitting = [(_fits(form, positional, keywords), _select_result(form, positional, keywords)) for form in forms]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
             return (exact,)
@@ -570,9 +558,7 @@ def _result(text: str) -> ResultEntry:
         if kind == "T":
             rank = changes[tensors] if tensors < len(changes) else "?"
             tensors += 1
-        members.append(
-            Member("tensor" if kind == "T" else "number", row if len(row) == 4 else "????", default, rank)
-        )
+        members.append(Member("tensor" if kind == "T" else "number", row if len(row) == 4 else "????", default, rank))
         values += 1
     leading = re.search(r"\d", flags)
     return ResultEntry(
@@ -596,11 +582,7 @@ def _result(text: str) -> ResultEntry:
 def _switched_on(forms: Iterable[Form], keywords: Mapping[str, Argument]) -> dict[str, Argument]:
     """Keywords without the flags that are given as False: such a call has the form without the flag."""
     flags = {flag for form in forms for flag in form.flags}
-    return {
-        name: argument
-        for name, argument in keywords.items()
-        if not (name in flags and argument.value is False)
-    }
+    return {name: argument for name, argument in keywords.items() if not (name in flags and argument.value is False)}
 
 
 def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Fit | None:
@@ -641,9 +623,7 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
     return fit
 
 
-def _read_by(
-    form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
-) -> tuple[int | str, ...]:
+def _read_by(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> tuple[int | str, ...]:
     """Return the tensors, or containers of them, in a call for which a form takes numbers."""
     if not form.positional and positional:
         return ()
@@ -662,9 +642,7 @@ def _read_by(
     )
 
 
-def _select_result(
-    form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]
-) -> ResultEntry:
+def _select_result(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> ResultEntry:
     """Return the result of a form; an argument that specifies what otherwise depends on values makes it independent of
     them."""
     if not form.result.unless:

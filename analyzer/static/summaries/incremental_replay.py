@@ -130,12 +130,8 @@ class Replay:
                 continue
             now = outline(module)
             self._outlines[module] = module.source, now
-            texts = {
-                key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}
-            }
-            if any(
-                old != new and _was_requested(module, key, (old, new)) for key, (old, new) in texts.items()
-            ):
+            texts = {key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}}
+            if any(old != new and _was_requested(module, key, (old, new)) for key, (old, new) in texts.items()):
                 return False
             methods = methods or {
                 name
@@ -441,8 +437,7 @@ def _shift_lines(step: SummaryStep, offset: tuple[int, ...]) -> SummaryStep:
     if not any(offset):
         return step
     since, until = (
-        Marks(*(a + b for a, b in zip(_numbers(marks), offset, strict=True)))
-        for marks in (step.since, step.until)
+        Marks(*(a + b for a, b in zip(_numbers(marks), offset, strict=True))) for marks in (step.since, step.until)
     )
     return SummaryStep(step.first, step.end, step.objects, since, until, step.seen, step.made)
 

@@ -12,15 +12,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 import torch
-from tcready.dynamic.worker.bench import (
-    cold,
-    endurance,
-    loader,
-    process_memory,
-    profile,
-    steady,
-    variant_parity,
-)
+from tcready.dynamic.worker.bench import cold, endurance, loader, process_memory, profile, steady, variant_parity
 from tcready.dynamic.worker.bench.case_items import case_items
 from tcready.dynamic.worker.bench.machine_load import load
 from tcready.dynamic.worker.bench.stack import stack_of

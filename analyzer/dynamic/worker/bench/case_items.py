@@ -42,8 +42,7 @@ def case_items(context: Context, request: BenchRequest) -> tuple[Items, ...]:
 def tensor_arguments(case: Case, names: list[str]) -> list[TensorArgument]:
     """The strided tensors with dimensions, in the order of the call. `names` are those of the positional parameters."""
     return [
-        TensorArgument(each.name, tuple(each.tensor.shape), _kind(each.tensor.dtype))
-        for each in inputs_of(case, names)
+        TensorArgument(each.name, tuple(each.tensor.shape), _kind(each.tensor.dtype)) for each in inputs_of(case, names)
     ]
 
 

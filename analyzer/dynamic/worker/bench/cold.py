@@ -50,9 +50,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         _load(request)
         running = built_or_why(context, arm, missing)
         if isinstance(running, str):
-            return BenchAnswer(
-                "cold", tuple(ArmMeasured(arm.name, case.name, running) for case in context.cases)
-            )
+            return BenchAnswer("cold", tuple(ArmMeasured(arm.name, case.name, running) for case in context.cases))
         lanes = [_lane(context, request, running, case) for case in context.cases]
         gc.collect()
         process_memory.forget_device_peak(context)
@@ -89,10 +87,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             lane.add(
                 cold=cold,
                 memory=MemoryUse(
-                    process_memory.device_peak(context),
-                    device_peak,
-                    process_memory.resident(),
-                    resident.bytes,
+                    process_memory.device_peak(context), device_peak, process_memory.resident(), resident.bytes
                 ),
             )
             _save(request)

@@ -73,11 +73,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _long(
-    context: Context,
-    request: BenchRequest,
-    lanes: list[Lane],
-    gave_up: bool,
-    keep: Callable[[BenchAnswer], None],
+    context: Context, request: BenchRequest, lanes: list[Lane], gave_up: bool, keep: Callable[[BenchAnswer], None]
 ) -> BenchAnswer:
     arm = request.arms[0].name
     order = random.Random(request.seed)  # noqa: S311  an order of measurements
@@ -153,9 +149,7 @@ def _answer(
     return BenchAnswer("soak", soak=replace(soak, state=state, reason=reason))
 
 
-def judge_soak(
-    soak: Soak, fastest: float | None, gave_up: bool = False, failed: str = ""
-) -> tuple[CheckState, str]:
+def judge_soak(soak: Soak, fastest: float | None, gave_up: bool = False, failed: str = "") -> tuple[CheckState, str]:
     """Return whether memory, recompilations and latency stay constant, and describe what does not.
 
     `fastest`: the drift of the fastest calls; `gave_up`: whether Dynamo reached its limit of recompilations;
@@ -177,9 +171,7 @@ def judge_soak(
     if late:
         wrong.append(f"it still compiles again: {late} times in the second half")
     if gave_up:
-        wrong.append(
-            "Dynamo reached its limit of recompilations, and what it gave up runs as eager code since"
-        )
+        wrong.append("Dynamo reached its limit of recompilations, and what it gave up runs as eager code since")
     slower = soak.drift is not None and soak.drift > DRIFT
     if slower and fastest is not None and fastest > DRIFT:
         wrong.append(f"calls got {soak.drift:.0%} slower from the first quarter to the last")
@@ -190,13 +182,9 @@ def judge_soak(
     early = soak.recompiles - late
     notes = [f"it compiled again {early} times in the first half"] if early else []
     if slower:
-        notes.append(
-            f"the median call got {soak.drift:.0%} slower, the fastest calls did not: others use the machine"
-        )
+        notes.append(f"the median call got {soak.drift:.0%} slower, the fastest calls did not: others use the machine")
     more = f" ({'; '.join(notes)})" if notes else ""
-    detail = (
-        f"in {soak.calls} calls of {soak.seconds:.0f} s memory did not grow steadily, and calls got no slower"
-    )
+    detail = f"in {soak.calls} calls of {soak.seconds:.0f} s memory did not grow steadily, and calls got no slower"
     return "pass", f"{detail}{more}"
 
 
@@ -222,8 +210,7 @@ def steady_growth(sizes: Sequence[int | None]) -> float | None:
     if not third:
         return None
     first, middle, last = (
-        statistics.median_low(part)
-        for part in (known[:third], known[third : len(known) - third], known[-third:])
+        statistics.median_low(part) for part in (known[:third], known[third : len(known) - third], known[-third:])
     )
     grown = last - first
     if grown < LEAST_GROWTH * (1 - third / len(known)):

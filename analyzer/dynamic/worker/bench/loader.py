@@ -74,9 +74,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     rest = wait + copy
     return BenchAnswer(
         request.kind,
-        loader=LoaderShare(
-            request.loader, len(calls), wait, copy, model, (rest + model) / rest if rest > 0 else None
-        ),
+        loader=LoaderShare(request.loader, len(calls), wait, copy, model, (rest + model) / rest if rest > 0 else None),
     )
 
 
@@ -115,9 +113,7 @@ def _batches(text: str, context: Context) -> Iterable[Any]:
     if callable(value) and not hasattr(value, "__iter__"):
         value = value()
     if not hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
-        raise Unmeasured(
-            f"{text} gives a {type(value).__name__}: expected a data loader, or what gives batches"
-        )
+        raise Unmeasured(f"{text} gives a {type(value).__name__}: expected a data loader, or what gives batches")
     found: Iterable[Any] = value
     return found
 

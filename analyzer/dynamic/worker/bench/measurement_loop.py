@@ -41,9 +41,7 @@ AGAIN = "compiled again"
 """The prefix of the note about recompilations."""
 MOST_NAMED = 3
 """The most functions that this note names, and guards of each."""
-OWN_PARTS = (
-    "the code compiles parts of itself: they stay compiled in `eager`, but not in the reference for parity"
-)
+OWN_PARTS = "the code compiles parts of itself: they stay compiled in `eager`, but not in the reference for parity"
 ONE_ARM = "not run: in this torch, arms share one recompile limit, so only one arm is compiled in a process"
 
 
@@ -144,11 +142,7 @@ def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -
     for arm in request.arms:
         notes = given.notes if arm.name == EAGER else ()
         own = [
-            Lane(
-                ArmMeasured(arm.name, case.name, notes=notes),
-                accumulate=request.accumulate,
-                drifts=bool(given.drift),
-            )
+            Lane(ArmMeasured(arm.name, case.name, notes=notes), accumulate=request.accumulate, drifts=bool(given.drift))
             for case in context.cases
         ]
         lanes += own
@@ -169,12 +163,7 @@ def lanes_of(context: Context, request: BenchRequest, missing: Missing | None) -
 
 
 def built_or_why(
-    context: Context,
-    arm: Arm,
-    missing: Missing | None,
-    *,
-    forced: bool = False,
-    drifting: Sequence[str] = (),
+    context: Context, arm: Arm, missing: Missing | None, *, forced: bool = False, drifting: Sequence[str] = ()
 ) -> RunningVariant | str:
     """Build the arm as `built` does; if that fails, return the reason in one line."""
     try:
@@ -317,11 +306,7 @@ def _note_again(context: Context, lane: Lane, record: Record) -> None:
         return
     every = Record(recompiles=lane.again)
     found = to_schema.join_recompiles(to_schema.recompiles(every, context.names, None, False))
-    parts = [
-        f"{each.path}:{each.line} {each.symbol} ({_few(each.reasons, '; ')})"
-        for each in found
-        if each.reasons
-    ]
+    parts = [f"{each.path}:{each.line} {each.symbol} ({_few(each.reasons, '; ')})" for each in found if each.reasons]
     number = len(lane.again)
     times = f"{number} time{'' if number == 1 else 's'}"
     other = tuple(note for note in lane.found.notes if not note.startswith(AGAIN))

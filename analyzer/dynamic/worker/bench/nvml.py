@@ -91,6 +91,4 @@ class Gpu:
         function = getattr(self.library, name, None)
         code = function(*arguments) if function is not None else None
         if code != 0:
-            raise NvmlError(
-                f"the driver answers {name} with {'nothing' if code is None else f'error {code}'}"
-            )
+            raise NvmlError(f"the driver answers {name} with {'nothing' if code is None else f'error {code}'}")

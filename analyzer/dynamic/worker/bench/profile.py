@@ -77,12 +77,7 @@ def _run_profiler(context: Context, lane: Lane, seconds: float) -> Profile:
     called = _top_level_calls(events)
     dynamo_seconds = None if lane.arm.eager else _in_dynamo(context, lane)
     costs = _guards(context, lane)
-    found = Profile(
-        cpu_seconds=processors,
-        dynamo_seconds=dynamo_seconds,
-        energy_joules=joules,
-        energy_reason=reason,
-    )
+    found = Profile(cpu_seconds=processors, dynamo_seconds=dynamo_seconds, energy_joules=joules, energy_reason=reason)
     if costs is not None:
         found = replace(
             found,

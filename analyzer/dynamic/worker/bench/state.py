@@ -41,8 +41,7 @@ class Drift:
 
     def __or__(self, other: Drift) -> Drift:
         return Drift(
-            tuple(dict.fromkeys(self.buffers + other.buffers)),
-            tuple(dict.fromkeys(self.attributes + other.attributes)),
+            tuple(dict.fromkeys(self.buffers + other.buffers)), tuple(dict.fromkeys(self.attributes + other.attributes))
         )
 
     @property

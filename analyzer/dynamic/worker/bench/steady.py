@@ -101,16 +101,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if time.monotonic() > until:
                 break
             for lane in wanting:
-                _measure_or_drop(
-                    context, lane, missing, lambda lane: _singly(context, lane, request.latencies)
-                )
+                _measure_or_drop(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
             keep(replace(answer, measured=measured(lanes)))
         _drop_eager(lanes)
         if request.profile and process_memory.is_cuda(context):
             for lane in alive(lanes):
-                _measure_or_drop(
-                    context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane))
-                )
+                _measure_or_drop(context, lane, missing, lambda lane: lane.add(memory=memory_of_call(context, lane)))
             for lane in alive(lanes):
                 with contextlib.suppress(
                     Exception
@@ -135,9 +131,7 @@ def memory_of_call(context: Context, lane: Lane) -> MemoryUse:
 def first_answer(lanes: list[Lane], calls: int) -> str:
     """Describe the rounds so far: each arm and eager in the slowest case. `calls` calls are timed as one. Empty before
     there are LEAST_ROUNDS."""
-    eager = [
-        lane for lane in alive(lanes) if lane.found.arm == EAGER and len(lane.found.blocks) >= LEAST_ROUNDS
-    ]
+    eager = [lane for lane in alive(lanes) if lane.found.arm == EAGER and len(lane.found.blocks) >= LEAST_ROUNDS]
     if not eager:
         return ""
     base = max(eager, key=lambda lane: statistics.median(lane.found.blocks)).found

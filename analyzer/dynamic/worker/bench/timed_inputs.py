@@ -31,9 +31,7 @@ class Feed:
         return itertools.repeat(once)
 
 
-def feed_of(
-    case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int = 1, *, is_loop: bool = False
-) -> Feed:
+def feed_of(case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int = 1, *, is_loop: bool = False) -> Feed:
     """Find out how calls change their inputs, from two steps of eager code. A loop that changes them gets new ones each
     time. Raises what the first step raises."""
     inputs = _copy(case)

@@ -13,13 +13,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.bench import state
-from tcready.dynamic.worker.bench.measurement_loop import (
-    COMPILED_NOTHING,
-    GAVE_UP,
-    any_given_up,
-    compiler,
-    error_of,
-)
+from tcready.dynamic.worker.bench.measurement_loop import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.bench.variants import RunningVariant, build_arm
 from tcready.dynamic.worker.core.calling import call
 from tcready.dynamic.worker.core.case import Case
@@ -93,9 +87,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     """
     arms = [arm for arm in request.arms if arm.code.strip()]
     found = {
-        (arm.name, index): ArmMeasured(arm.name, case.name)
-        for arm in arms
-        for index, case in enumerate(context.cases)
+        (arm.name, index): ArmMeasured(arm.name, case.name) for arm in arms for index, case in enumerate(context.cases)
     }
 
     def answer() -> BenchAnswer:
@@ -133,11 +125,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _with_generator(
-    context: Context,
-    arm: Arm,
-    references: Sequence[_Reference],
-    found: Found,
-    reusable: dict[str, RunningVariant],
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, RunningVariant]
 ) -> None:
     """Compare an arm in all cases. If eager code draws random numbers, make compiled code draw the same: Inductor's own
     generator gives others. Otherwise keep Inductor's, so that code in the compile caches can be used."""
@@ -225,9 +213,7 @@ def _references(
     return references
 
 
-def _reference(
-    context: Context, case: Case, index: int, words: str, layout: str | None, seconds: float
-) -> _Reference:
+def _reference(context: Context, case: Case, index: int, words: str, layout: str | None, seconds: float) -> _Reference:
     model = context.build()
     before = state.marks(model)
     how = Repeats(after=True)
@@ -250,11 +236,7 @@ def _reference(
 
 
 def _arm(
-    context: Context,
-    arm: Arm,
-    references: Sequence[_Reference],
-    found: Found,
-    reusable: dict[str, RunningVariant],
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, reusable: dict[str, RunningVariant]
 ) -> None:
     """Compare one arm in all cases. Code compiled for an earlier seed is used with the weights of this seed, if the
     results agree. Otherwise a new model is compiled; one for each case if calls change the model.
@@ -293,19 +275,10 @@ def _arm(
 
 def _called(context: Context, running: RunningVariant, reference: _Reference) -> Called:
     with running.in_place():
-        return called(
-            context,
-            running.function,
-            running.model,
-            reference.case,
-            reference.eager.loss,
-            reference.how,
-        )
+        return called(context, running.function, running.model, reference.case, reference.eager.loss, reference.how)
 
 
-def _agrees(
-    context: Context, arm: Arm, running: RunningVariant | None, reference: _Reference, found: Found
-) -> bool:
+def _agrees(context: Context, arm: Arm, running: RunningVariant | None, reference: _Reference, found: Found) -> bool:
     """Return whether code compiled earlier agrees with eager code after its model got the weights of this seed; if so,
     record it. If not, the models of two seeds may differ in more than weights."""
     key = arm.name, reference.index
@@ -340,14 +313,9 @@ def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) ->
     return judge(context, reference.eager.outcome, actual.outcome, calls)
 
 
-def _add_comparison(
-    parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement
-) -> ParityMeasured:
+def _add_comparison(parity: ParityMeasured, reference: _Reference, actual: Called, judged: Agreement) -> ParityMeasured:
     """Add one more comparison. The first difference is the one that is reported."""
-    parity = replace(
-        parity,
-        eager_differs=bool(parity.eager_differs) or reference.differs,
-    )
+    parity = replace(parity, eager_differs=bool(parity.eager_differs) or reference.differs)
     if judged.compared is not None:
         parity = replace(
             parity,
@@ -399,9 +367,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 # Losses of training steps
 
 
-def _train(
-    context: Context, arms: Sequence[Arm], references: Sequence[_Reference], steps: int, found: Found
-) -> None:
+def _train(context: Context, arms: Sequence[Arm], references: Sequence[_Reference], steps: int, found: Found) -> None:
     """Compare the losses of some AdamW steps with the same weights and random numbers."""
     for each in references:
         loss = each.eager.loss

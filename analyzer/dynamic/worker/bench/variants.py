@@ -124,9 +124,7 @@ class RunningVariant:
         return train
 
 
-def build_arm(
-    context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()
-) -> RunningVariant:
+def build_arm(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> RunningVariant:
     """Build the arm with a new model. `drifting` names buffers that can be restored. Raises what building it or the
     lines of the arm raise."""
     model = context.build()

@@ -151,15 +151,9 @@ def _parallelise(model: Any, given: Any, context: Context) -> Any:
     with warnings.catch_warnings(record=True) as unmatched:
         warnings.simplefilter("always")
         parallelize_module(model, _mesh(work), plan)
-    lost = [
-        key
-        for key in plan
-        if any(f"'{key}' could not be resolved" in str(each.message) for each in unmatched)
-    ]
+    lost = [key for key in plan if any(f"'{key}' could not be resolved" in str(each.message) for each in unmatched)]
     if len(lost) == len(plan):
-        raise RunError(
-            f"--parallel tp: the plan names no module of {type(model).__name__}: {', '.join(lost[:5])}"
-        )
+        raise RunError(f"--parallel tp: the plan names no module of {type(model).__name__}: {', '.join(lost[:5])}")
     text = f"the tensor-parallel plan names modules that are not there: {', '.join(lost)}"
     if lost and text not in context.journal.observation.warnings:
         context.journal.warn(text)
@@ -218,9 +212,7 @@ def wrap_in_ddp(model: Any, work: Work) -> Any:
     if not work.options.processes or not isinstance(model, nn.Module) or _reason_not_wrapped(model, work):
         return model
     device = torch.device(work.options.device)
-    found = nn.parallel.DistributedDataParallel(
-        model, device_ids=[device.index] if device.type == "cuda" else None
-    )
+    found = nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
     found.require_backward_grad_sync = False
     return found
 

@@ -27,10 +27,7 @@ class Generators:
         on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ()
         return Generators(
             tuple(bytes(state.tolist()) for state in (torch.get_rng_state(), *on_devices)),
-            (
-                random.getstate(),
-                *(part.tobytes() if hasattr(part, "tobytes") else part for part in legacy),
-            ),
+            (random.getstate(), *(part.tobytes() if hasattr(part, "tobytes") else part for part in legacy)),
         )
 
     def digest(self) -> str:

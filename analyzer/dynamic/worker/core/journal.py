@@ -63,12 +63,7 @@ class Journal:
         self.rest: tuple[str, StageReason] = LEFT
         """The reason why stages that never began did not run."""
         self.observation = Observation(
-            work.target,
-            label,
-            work.options.mode,
-            stages_after({}, *self.rest),
-            None,
-            inputs_from=source,
+            work.target, label, work.options.mode, stages_after({}, *self.rest), None, inputs_from=source
         )
 
     def begin(self, stage: StageName, note: str = "") -> None:

@@ -327,12 +327,7 @@ def _isolated_state() -> Iterator[None]:
     drawn = numpy.random.get_state() if numpy is not None else None
     dtype, device = torch.get_default_dtype(), torch.get_default_device()
     try:
-        with (
-            warnings.catch_warnings(),
-            torch.inference_mode(False),
-            torch.set_grad_enabled(True),
-            dynamo.apart(),
-        ):
+        with warnings.catch_warnings(), torch.inference_mode(False), torch.set_grad_enabled(True), dynamo.apart():
             warnings.simplefilter("ignore")  # under `-W error` a warning of torch would end the run
             yield
     finally:

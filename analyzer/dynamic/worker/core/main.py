@@ -110,11 +110,7 @@ def die_with_the_launcher() -> None:
             ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
         if os.environ.pop(LAUNCHER, None) not in (None, str(os.getppid())):
             # it died before it could be followed, or there is another process between
-            print(
-                "an interpreter that is a script has to become Python: `exec python`",
-                file=sys.stderr,
-                flush=True,
-            )
+            print("an interpreter that is a script has to become Python: `exec python`", file=sys.stderr, flush=True)
             os._exit(1)
 
 

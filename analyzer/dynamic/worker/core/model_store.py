@@ -172,9 +172,7 @@ def _shares_memory(model: Any) -> bool:
     owner = getattr(model, "__self__", model)
     if not isinstance(owner, nn.Module):
         return False
-    parameters = [
-        each for each in owner.parameters() if type(each) is nn.Parameter and each.layout == torch.strided
-    ]
+    parameters = [each for each in owner.parameters() if type(each) is nn.Parameter and each.layout == torch.strided]
     places = [each.untyped_storage().data_ptr() for each in parameters if not each.is_meta and each.numel()]
     return len(set(places)) < len(places)
 
@@ -225,9 +223,7 @@ def _values(model: Any) -> list[Any]:
             found.append(writes(parameter))
             if parameter.layout != torch.strided or parameter.is_meta or not parameter.numel():
                 continue
-            rows = (
-                parameter.detach().reshape(-1, parameter.shape[-1]) if parameter.dim() else parameter.detach()
-            )
+            rows = parameter.detach().reshape(-1, parameter.shape[-1]) if parameter.dim() else parameter.detach()
             if parameter.is_floating_point():
                 # float32 accumulates without a copy in float32
                 wide = torch.float64 if parameter.dtype == torch.float64 else torch.float32

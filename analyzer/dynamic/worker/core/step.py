@@ -77,9 +77,7 @@ def stage_name(name: str) -> StageName | None:
 
 
 @contextlib.contextmanager
-def failing(
-    context: Context, stage: StageName, note: str = "", reason: StageReason = "error"
-) -> Iterator[None]:
+def failing(context: Context, stage: StageName, note: str = "", reason: StageReason = "error") -> Iterator[None]:
     """Begin the stage; an exception inside fails it, in one line, for `reason`. Raises StageFailedError then."""
     journal = context.journal
     if journal.doing != stage:

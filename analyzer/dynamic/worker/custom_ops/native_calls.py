@@ -54,9 +54,7 @@ def find_native_calls(context: Context) -> None:
             with torch.compiler.set_stance("force_eager"):
                 call(context, model, case, _watched_lines(lines, context.custom_ops, case))
         except Exception as error:
-            context.journal.warn(
-                f"foreign functions were not looked for: {one_line(error, context.work.root)}"
-            )
+            context.journal.warn(f"foreign functions were not looked for: {one_line(error, context.work.root)}")
 
 
 def _suspect_lines(context: Context, case: Case) -> set[tuple[str, int]]:
@@ -72,11 +70,7 @@ def _suspect_lines(context: Context, case: Case) -> set[tuple[str, int]]:
     for frame in seen.skipped_frames:
         if frame.case == case.name and not frame.benign and frame.end_line is not None:
             path = files.get(frame.path, frame.path)
-            lines |= {
-                (path, line)
-                for line in range(frame.line, frame.end_line + 1)
-                if calls_by_line(path).get(line)
-            }
+            lines |= {(path, line) for line in range(frame.line, frame.end_line + 1) if calls_by_line(path).get(line)}
     return lines
 
 

@@ -14,13 +14,7 @@ from tcready.dynamic.worker.core.calling_line import calling_line
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.custom_ops.observed_calls import Meta, Observed, Seen, SeenCalls
-from tcready.dynamic.worker.custom_ops.registration import (
-    AUTOGRAD,
-    FAKE,
-    REGISTRATION,
-    observed_call,
-    skeleton,
-)
+from tcready.dynamic.worker.custom_ops.registration import AUTOGRAD, FAKE, REGISTRATION, observed_call, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operator_registry, pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import address_of
 from tcready.schema.run import CustomOp
@@ -56,9 +50,7 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
     with dispatch.unseen():
-        args_before, kwargs_before = pytree.tree_map_only(
-            torch.Tensor, copied if whole else Meta.of, (args, kwargs)
-        )
+        args_before, kwargs_before = pytree.tree_map_only(torch.Tensor, copied if whole else Meta.of, (args, kwargs))
     wants_grad = any(tensor.requires_grad for tensor in tensors)
     result = run()
     mutated: set[int | str] = set()
@@ -84,9 +76,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
     try:
         with torch.no_grad():
-            return before.shape == after.shape and bool(
-                torch.allclose(before, after, rtol=0, atol=0, equal_nan=True)
-            )
+            return before.shape == after.shape and bool(torch.allclose(before, after, rtol=0, atol=0, equal_nan=True))
     except (RuntimeError, NotImplementedError):  # a dtype or layout without comparison
         return True
 

@@ -29,9 +29,7 @@ class Parameter:
 
     @property
     def metas(self) -> tuple[Meta, ...]:
-        return tuple(
-            _meta(leaf) for leaf in pytree.tree_leaves(self.value) if isinstance(leaf, (torch.Tensor, Meta))
-        )
+        return tuple(_meta(leaf) for leaf in pytree.tree_leaves(self.value) if isinstance(leaf, (torch.Tensor, Meta)))
 
 
 def _meta(value: torch.Tensor | Meta) -> Meta:
@@ -53,9 +51,7 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
             head = f"@torch.library.register_fake({qualified})\ndef _({signature}):"
             parts.append("\n".join([head, *_fake_body(parameters, call)]))
         if AUTOGRAD in lacks:
-            parts.append(
-                _autograd(f"torch.library.register_autograd({qualified}, ", [p.name for p in parameters])
-            )
+            parts.append(_autograd(f"torch.library.register_autograd({qualified}, ", [p.name for p in parameters]))
         return "import torch\n\n\n" + "\n\n\n".join(parts) + "\n"
     if call is None:
         return f"# TODO: the call of {seen.spelled} was not observed: its parameters are not known\n"
@@ -74,9 +70,7 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
         for parameter in parameters
     )
     tail = (
-        ".clone()  # an operator must not return its argument"
-        if call.aliased and isinstance(call.result, Meta)
-        else ""
+        ".clone()  # an operator must not return its argument" if call.aliased and isinstance(call.result, Meta) else ""
     )
     returned = "None" if mutated and call.aliased else _returned(call.result)
     value = f"{seen.spelled}({passed})"
@@ -90,8 +84,7 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
     ]
     if returned == "None" and call.result is not None:
         lines.insert(
-            3,
-            f"# It gives back what it wrote to, which no operator may: use {mutated[0]} where it is called.",
+            3, f"# It gives back what it wrote to, which no operator may: use {mutated[0]} where it is called."
         )
     if not call.whole:
         lines.insert(3, "# TODO: mutates_args: whether it writes to its arguments was not observed")
@@ -99,11 +92,7 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
     body = ["    pass"] if returned == "None" else _fake_body(parameters, call)
     lines += ["", "", head, *body]
     if call.wants_grad and seen.around is None:
-        lines += [
-            "",
-            "",
-            _autograd(f"{plain}.register_autograd(", [parameter.name for parameter in parameters]),
-        ]
+        lines += ["", "", _autograd(f"{plain}.register_autograd(", [parameter.name for parameter in parameters])]
     return "\n".join(lines) + "\n"
 
 
@@ -137,12 +126,7 @@ def _parameters(seen: Seen, call: Observed) -> list[Parameter]:
     given: list[tuple[int | str, Any]] = [*enumerate(call.args), *call.kwargs.items()]
     for key, value in given:
         wanted = key if isinstance(key, str) else seen.labels[key] if key < len(seen.labels) else ""
-        if (
-            not wanted.isidentifier()
-            or keyword.iskeyword(wanted)
-            or wanted in taken
-            or wanted in ("self", "torch")
-        ):
+        if not wanted.isidentifier() or keyword.iskeyword(wanted) or wanted in taken or wanted in ("self", "torch"):
             wanted = f"argument_{len(found)}"
         taken.add(wanted)
         found.append(Parameter(wanted, value, key))
@@ -226,10 +210,7 @@ def _empty(result: ObservedResult, arguments: Sequence[ObservedArgument], device
     """Return an empty tensor like the result, and a comment where its size and type come from."""
     if result.like is not None:
         shape = f"the shape of {result.like}, and torch.{result.dtype}"
-        return (
-            result.empty(),
-            f"as observed: {shape if result.dtype else f'shape and dtype of {result.like}'}",
-        )
+        return (result.empty(), f"as observed: {shape if result.dtype else f'shape and dtype of {result.like}'}")
     given = ", ".join(f"{each.name} {each.sizes}" for each in arguments) or "no tensor"
     note = f"TODO: observed {result.sizes} for {given}: write the shape in terms of the arguments"
     dtype = f", dtype=torch.{result.dtype}" if result.dtype else ""

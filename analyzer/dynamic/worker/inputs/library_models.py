@@ -33,9 +33,7 @@ from tcready.portable.target import LIGHTNING, LibraryModel, Target, quote
 from tcready.schema.bench import Items
 
 SMALL: Mapping[str, int] = {
-    **dict.fromkeys(
-        "hidden_size d_model n_embd dim embed_dim word_embed_proj_dim embedding_size".split(), 64
-    ),
+    **dict.fromkeys("hidden_size d_model n_embd dim embed_dim word_embed_proj_dim embedding_size".split(), 64),
     **dict.fromkeys("intermediate_size ffn_dim d_ff n_inner encoder_ffn_dim decoder_ffn_dim".split(), 128),
     **dict.fromkeys("hidden_dim moe_intermediate_size shared_expert_intermediate_size".split(), 128),
     **dict.fromkeys("num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers".split(), 2),
@@ -202,9 +200,7 @@ def _values(work: Work) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             found[key] = {"true": True, "false": False, "null": None}.get(text, text)
         if key in SMALL and isinstance(found[key], (int, float)) and found[key] < 1:
-            raise RunError(
-                f"--config {pair}: it counts or measures something that a model has, so write 1 or more"
-            )
+            raise RunError(f"--config {pair}: it counts or measures something that a model has, so write 1 or more")
     return found
 
 
@@ -229,9 +225,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: list[str], where: str) -> N
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            raise RunError(
-                f"--config {name}: {where} has no such field{f', did you mean {near[0]}?' if near else ''}"
-            )
+            raise RunError(f"--config {name}: {where} has no such field{f', did you mean {near[0]}?' if near else ''}")
 
 
 # torchvision and timm
@@ -240,11 +234,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: list[str], where: str) -> N
 def _from_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
     builder = package.models.get_model_builder(name)
     # The backbone of a detector has weights of its own, which it would fetch.
-    none = {
-        each: None
-        for each in ("weights", "weights_backbone")
-        if each in inspect.signature(builder).parameters
-    }
+    none = {each: None for each in ("weights", "weights_backbone") if each in inspect.signature(builder).parameters}
     return builder(**{**none, **given})
 
 
@@ -279,9 +269,7 @@ def _from_diffusers(kind: Any, work: Work) -> Any:
     small = {}
     if work.options.tiny:
         small = {
-            name: _small(name, each.default)
-            for name, each in parameters.items()
-            if each.default is not each.empty
+            name: _small(name, each.default) for name, each in parameters.items() if each.default is not each.empty
         }
     return kind(**{**small, **given})
 
@@ -391,9 +379,7 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
         ids = words.get("input_ids")
         if ids is not None and "decoder_input_ids" in parameters:
             both = {**words, "decoder_input_ids": ids}
-            yield LibraryInputs(
-                lambda: ((), both), "model.dummy_inputs, and its input_ids as decoder_input_ids"
-            )
+            yield LibraryInputs(lambda: ((), both), "model.dummy_inputs, and its input_ids as decoder_input_ids")
         if ids is not None and "pixel_values" in parameters:
             yield LibraryInputs(
                 lambda: ((), {"input_ids": ids[:1], "pixel_values": pixels()}),
@@ -403,9 +389,7 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
         label = f"main_input_name, pixel_values, {'x'.join(map(str, pixels().shape[1:]))} by its config"
         yield LibraryInputs(lambda: ((), {"pixel_values": pixels()}), label)
     elif main == "input_values":
-        yield LibraryInputs(
-            lambda: ((), {main: torch.randn(1, 16000)}), "main_input_name, a second of input_values"
-        )
+        yield LibraryInputs(lambda: ((), {main: torch.randn(1, 16000)}), "main_input_name, a second of input_values")
     elif main == "input_features" and getattr(config, "num_mel_bins", None):
         bins, length = config.num_mel_bins, 2 * getattr(config, "max_source_positions", 500)
 
@@ -458,22 +442,15 @@ def _calls_of_a_decoder(model: Any, work: Work) -> Iterator[LibraryInputs]:
         return {"cases": steps, "items": items}
 
     if calls > 1:
-        yield LibraryInputs(
-            give_loops, f"decoding after {length} tokens, with a static cache and with one that grows"
-        )
+        yield LibraryInputs(give_loops, f"decoding after {length} tokens, with a static cache and with one that grows")
         return
 
     def give() -> Any:
         ids = prompt()
         cache = filled(_static_cache(model, capacity), ids)
-        steps = {
-            "prefill": {"input_ids": ids},
-            "decode": _step(parameters, ids[:, -1:], length, cache),
-        }
+        steps = {"prefill": {"input_ids": ids}, "decode": _step(parameters, ids[:, -1:], length, cache)}
         items = {
-            "prefill": Items(
-                "tokens", length, f"tokens: 1 x {length}; a call is the time to the first token"
-            ),
+            "prefill": Items("tokens", length, f"tokens: 1 x {length}; a call is the time to the first token"),
             "decode": Items("tokens", 1.0, f"tokens: 1, with {length} in a static cache"),
         }
         return {"cases": steps, "weights": {"prefill": 1, "decode": DECODED}, "items": items}
@@ -488,9 +465,7 @@ def _is_causal(config: Any) -> bool:
     package = importlib.import_module("transformers")
     if config.is_encoder_decoder or type(config) not in package.MODEL_FOR_CAUSAL_LM_MAPPING:
         return False
-    return type(config) not in package.MODEL_FOR_MASKED_LM_MAPPING or bool(
-        getattr(config, "is_decoder", False)
-    )
+    return type(config) not in package.MODEL_FOR_MASKED_LM_MAPPING or bool(getattr(config, "is_decoder", False))
 
 
 def _step(parameters: Mapping[str, Any], ids: torch.Tensor, first: int, cache: Any) -> dict[str, Any]:
@@ -564,9 +539,7 @@ def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInput
             yield from _inputs_from_batch(batch, f"the first batch of {label}", training)
     if training:
         why = "; ".join(failures) or "no data module stands beside it that is made of nothing"
-        raise RunError(
-            f"no batch for {type(model).__name__}.training_step ({why}): --inputs names (batch, 0)"
-        )
+        raise RunError(f"no batch for {type(model).__name__}.training_step ({why}): --inputs names (batch, 0)")
 
 
 def _inputs_from_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
@@ -614,9 +587,7 @@ def _from_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and (dotted := ast.unparse(node)).replace(".", "").isidentifier():
             _import_longest(dotted)
-    bound = {
-        each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    }
+    bound = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     bound |= {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in bound and not hasattr(builtins, node.id):

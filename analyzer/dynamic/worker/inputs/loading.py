@@ -87,9 +87,7 @@ def import_target(target: Target, root: str) -> ModuleType:
 
 def _is_in(package: ModuleType, folder: Path) -> bool:
     """Return whether a package was imported from a folder, or in part if it is a namespace."""
-    return any(
-        os.path.realpath(os.path.dirname(path)) == str(folder) for path in getattr(package, "__path__", ())
-    )
+    return any(os.path.realpath(os.path.dirname(path)) == str(folder) for path in getattr(package, "__path__", ()))
 
 
 def lookup(module: ModuleType, name: str, where: str) -> Any:
@@ -138,9 +136,7 @@ def target_in(module: ModuleType, name: str, where: str) -> Any:
             "makes the object and calls it"
         )
     return (
-        MethodTarget(owner, last)
-        if is_class and inspect.isfunction(value) and not _is_static(owner, last)
-        else value
+        MethodTarget(owner, last) if is_class and inspect.isfunction(value) and not _is_static(owner, last) else value
     )
 
 
@@ -195,9 +191,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
         with meta_build.constructing(work):
             model = value if takes_inputs(value) else value()
     else:
-        raise RunError(
-            f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one"
-        )
+        raise RunError(f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one")
     if isinstance(model, torch.nn.Module):
         if work.options.checkpoint and not on_meta(work.options.device):
             load_weights(model, os.path.join(work.root, work.options.checkpoint), work.options.checkpoint)
@@ -476,9 +470,7 @@ def inputs_of(
     if value is not None:
         return _call_provider(value, "--inputs", seed, sizes), "--inputs"
     if convention is None:
-        raise NoInputsError(
-            "no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()"
-        )
+        raise NoInputsError("no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()")
     if convention.source == "function":
         give = getattr(module, convention.inputs)
     else:

@@ -47,11 +47,7 @@ class Loss:
     def combine(self, tensors: list[torch.Tensor]) -> torch.Tensor:
         """Compute the scalar from its tensors."""
         if not self.weights:
-            return (
-                torch.stack([tensor.reshape(()) for tensor in tensors]).sum()
-                if len(tensors) > 1
-                else tensors[0]
-            )
+            return torch.stack([tensor.reshape(()) for tensor in tensors]).sum() if len(tensors) > 1 else tensors[0]
         parts = [
             (_real(tensor).to(weight.dtype) * weight).mean()
             for tensor, weight in zip(tensors, self.weights, strict=True)
@@ -66,9 +62,7 @@ def loss_of(output: Any) -> Loss:
     """
     given = _own_loss(output)
     if given is not None:
-        return Loss(
-            f"output.{given[1]}" if given[0] == "attribute" else f"output[{given[1]!r}]", ((given,),), ()
-        )
+        return Loss(f"output.{given[1]}" if given[0] == "attribute" else f"output[{given[1]!r}]", ((given,),), ())
     found = [(path, tensor) for path, tensor in _tensors(output, ()) if _carries_gradient(tensor)]
     if not found:
         raise NotTrainedError(
@@ -99,12 +93,7 @@ def _is_loss(value: Any) -> bool:
 
 def _carries_gradient(tensor: torch.Tensor) -> bool:
     """Return whether a loss can be computed from a tensor: strided, not empty, floating or complex, with a gradient."""
-    return (
-        tensor.requires_grad
-        and tensor.layout is torch.strided
-        and not tensor.is_nested
-        and tensor.numel() > 0
-    )
+    return tensor.requires_grad and tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
 
 
 def _tensors(value: Any, path: tuple[PathStep, ...]) -> Iterator[tuple[tuple[PathStep, ...], torch.Tensor]]:

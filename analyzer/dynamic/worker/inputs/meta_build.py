@@ -24,6 +24,4 @@ def constructing(work: Work) -> Iterator[None]:
     except Exception as error:
         if not speaks_of_meta(error):
             raise
-        raise NoValuesError(
-            f"the constructor reads values, and {NO_VALUES}: {one_line(error, work.root)}"
-        ) from error
+        raise NoValuesError(f"the constructor reads values, and {NO_VALUES}: {one_line(error, work.root)}") from error

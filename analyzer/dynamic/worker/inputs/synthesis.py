@@ -112,9 +112,7 @@ def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str])
         failed = guesses, seen.error
         search.learn(guesses, seen)
     if failed is None:
-        raise NoInputsError(
-            "inputs could not be made up: the forward names no parameter; give them with --inputs"
-        )
+        raise NoInputsError("inputs could not be made up: the forward names no parameter; give them with --inputs")
     raise NoInputsError(
         f"inputs could not be made up in {search.count} tries, give them with --inputs; the last, "
         f"{search.label(failed[0])}: {one_line(failed[1])}"
@@ -128,9 +126,7 @@ class _Search:
         self.model = model
         self.device = work.options.device
         floating = [p.dtype for p in model.parameters() if p.is_floating_point()] if _is_module(model) else []
-        self.dtype = (
-            dtype_of(work.options.dtype) if work.options.dtype else floating[0] if floating else torch.float32
-        )
+        self.dtype = dtype_of(work.options.dtype) if work.options.dtype else floating[0] if floating else torch.float32
         self.parameters = _parameters(model)
         self.count = 0
         self._order = itertools.count()
@@ -237,10 +233,7 @@ class _Search:
         def leave(_module: nn.Module, _args: Any, _output: Any) -> None:
             stack.pop()
 
-        handles = [
-            hooks.register_module_forward_pre_hook(enter),
-            hooks.register_module_forward_hook(leave),
-        ]
+        handles = [hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)]
         try:
             with torch.no_grad(), torch.compiler.set_stance("force_eager"), tried(self.device):
                 self.model(*args, **kwargs)
@@ -269,9 +262,7 @@ def _parameters(model: Any) -> dict[str, inspect.Parameter]:
         }
         if named:
             return named
-        return {
-            name: item for name, item in signature.parameters.items() if item.kind is kinds.VAR_POSITIONAL
-        }
+        return {name: item for name, item in signature.parameters.items() if item.kind is kinds.VAR_POSITIONAL}
     return {}
 
 
@@ -304,10 +295,7 @@ def _batch(guess: Guess | None) -> int:
 
 def _field(config: Any, *names: str) -> Any:
     """Return the first of these fields that a configuration, or a part of it, has."""
-    parts = [
-        config,
-        *(getattr(config, part, None) for part in ("text_config", "vision_config", "audio_config")),
-    ]
+    parts = [config, *(getattr(config, part, None) for part in ("text_config", "vision_config", "audio_config"))]
     for part, name in itertools.product(parts, names):
         value = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
         if value:
@@ -371,9 +359,7 @@ def _smallest_table(model: Any) -> int:
     """Return the size of the smallest table of all Embeddings of the model."""
     kinds = (nn.Embedding, nn.EmbeddingBag)
     sizes = (
-        [module.num_embeddings for module in model.modules() if isinstance(module, kinds)]
-        if _is_module(model)
-        else []
+        [module.num_embeddings for module in model.modules() if isinstance(module, kinds)] if _is_module(model) else []
     )
     return min(sizes, default=LENGTH)
 
@@ -430,8 +416,7 @@ def _sides(spatial: int) -> tuple[int, ...]:
 def _better_guesses(guesses: Guesses, seen: Try, offered: Mapping[str, Guess]) -> Iterator[Guesses]:
     """Yield better guesses, the more likely ones first."""
     wanted = tuple(
-        (name, (_wish(seen.fed[name], guess) or guess) if name in seen.fed else guess)
-        for name, guess in guesses
+        (name, (_wish(seen.fed[name], guess) or guess) if name in seen.fed else guess) for name, guess in guesses
     )
     if wanted != guesses:
         yield wanted
@@ -471,17 +456,12 @@ PAIRS = (
     (re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)"), (1, 2)),
     (re.compile(r"to have (\d+) channels, but got (\d+) channels"), (2, 1)),
     (re.compile(r"should contain (\d+) elements not (\d+)"), (1, 2)),
-    (
-        re.compile(r"expected input with shape \[\*, (\d+)\], but got input of size\s*\[(?:\d+, )*(\d+)\]"),
-        (2, 1),
-    ),
+    (re.compile(r"expected input with shape \[\*, (\d+)\], but got input of size\s*\[(?:\d+, )*(\d+)\]"), (2, 1)),
     (re.compile(r"(?i)expect(?:ed|ing)\D*(\d+)\D+got \D*(\d+)"), (2, 1)),
     (re.compile(r"\((\d+)\D+?\((\d+)"), (1, 2)),
 )
 """Errors that name the actual and the expected size, and the regex groups of both."""
-WANTS_INDICES = re.compile(
-    r"scalar types?:? Long|used as indices|indices must|int64|tensors? of type long", re.I
-)
+WANTS_INDICES = re.compile(r"scalar types?:? Long|used as indices|indices must|int64|tensors? of type long", re.I)
 WANTS_FLOAT = re.compile(
     r"same dtype|scalar type (?:Float|Half|BFloat16)|not implemented for '(?:Long|Int|Bool)'|floating.?point|"
     r"Input type \(.*(?:Long|Int|Bool)",
@@ -499,17 +479,11 @@ def _repairs(guess: Guess, text: str, seen: Try, fed: bool) -> Iterator[Guess]:
         return
     shape = guess.shape
     yield from _ranks(guess, text)
-    pairs = [
-        (int(match[got]), int(match[want]))
-        for wording, (got, want) in PAIRS
-        if (match := wording.search(text))
-    ]
+    pairs = [(int(match[got]), int(match[want])) for wording, (got, want) in PAIRS if (match := wording.search(text))]
     for got, want in pairs:
         places = [place for place, size in enumerate(shape) if size == got and place > 0]
         if len(places) > 1:
-            yield replace(
-                guess, shape=tuple(want if place in places else size for place, size in enumerate(shape))
-            )
+            yield replace(guess, shape=tuple(want if place in places else size for place, size in enumerate(shape)))
         for place in reversed(places):
             yield replace(guess, shape=(*shape[:place], want, *shape[place + 1 :]))
     if guess.kind == "long" and "out of " in text:

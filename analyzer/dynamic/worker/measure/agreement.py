@@ -178,11 +178,7 @@ class Wide:
 
 
 def case_calls(
-    context: Context,
-    case: Case,
-    compiled: Callable[[Any], Callable[..., Any]] | None = None,
-    *,
-    number: int = 1,
+    context: Context, case: Case, compiled: Callable[[Any], Callable[..., Any]] | None = None, *, number: int = 1
 ) -> ComparedCalls:
     """Return calls of the model with the inputs of a case. Only the outcome of the last of `number` calls counts.
     `compiled` compiles the model; by default it is compiled as in the stage `capture`."""
@@ -266,11 +262,7 @@ def _in_doubt(expected: CallOutcome, actual: CallOutcome, exact: CallOutcome) ->
 
 
 def _is_further(
-    expected: CallOutcome,
-    actual: CallOutcome,
-    exact: CallOutcome,
-    times: tuple[tuple[int, float], ...],
-    least: float,
+    expected: CallOutcome, actual: CallOutcome, exact: CallOutcome, times: tuple[tuple[int, float], ...], least: float
 ) -> bool:
     """Return whether the error of compiled code exceeds `times` the error of eager code, which counts as at least
     `least` of one rounding."""
@@ -301,9 +293,7 @@ def _lost_precision(context: Context, calls: ComparedCalls, own: torch.dtype) ->
     return moved or compiled.casts < eager.casts
 
 
-def _in_own_dtype(
-    context: Context, calls: ComparedCalls, own: torch.dtype, *, compiled: bool
-) -> WideningMode | None:
+def _in_own_dtype(context: Context, calls: ComparedCalls, own: torch.dtype, *, compiled: bool) -> WideningMode | None:
     """Return what was counted in calls that are not widened; None if they raise."""
     mode = WideningMode(MORE_PRECISE, None, own)
     stance = contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager")
@@ -411,12 +401,7 @@ def _by_wide(
 ) -> Agreement:
     if labels_of(wide.eager) != labels_of(expected):
         return _by_sensitivity(
-            context,
-            expected,
-            actual,
-            unequal,
-            calls,
-            f"in {_name(wide.dtype)} the output has a different structure",
+            context, expected, actual, unequal, calls, f"in {_name(wide.dtype)} the output has a different structure"
         )
     moved = functools.cache(lambda: [] if context.work.options.processes else _run_rerounded(context, calls))
     return judge_by_wide(expected, actual, unequal, wide, moved, fused=calls.fused)
@@ -520,13 +505,7 @@ def _reroundings(
 
 
 def _explain_excess(
-    compared: Compared,
-    dtype: torch.dtype,
-    values: int,
-    wide: Wide,
-    fused: bool,
-    spread: float | None,
-    flips: bool,
+    compared: Compared, dtype: torch.dtype, values: int, wide: Wide, fused: bool, spread: float | None, flips: bool
 ) -> str:
     """Explain why a difference is more than rounding; empty if it is not. `spread`: how far eager code moves under
     different rounding, if known. `flips`: whether a few values cause the difference, as when a token goes to another
@@ -539,9 +518,7 @@ def _explain_excess(
         if wide.dtype == torch.float32:
             # Code that computes in float32 in its own dtype too gets no more precise there.
             noise = max(noise, min(compared.eager_error or 0.0, TOO_FAR) / FAR_BELOW)
-        if compared.remaining > max(
-            expected_part * compared.difference, noise if expected_part < 1.0 else math.inf
-        ):
+        if compared.remaining > max(expected_part * compared.difference, noise if expected_part < 1.0 else math.inf):
             return (
                 f"differs by {share(compared.difference)}, and by {share(compared.remaining)} "
                 f"in {compared.reference} too"
@@ -607,12 +584,7 @@ def _build_unshared(build: Callable[[], Any]) -> Any:
 
 
 def _by_sensitivity(
-    context: Context,
-    expected: CallOutcome,
-    actual: CallOutcome,
-    unequal: Sequence[int],
-    calls: ComparedCalls,
-    why: str,
+    context: Context, expected: CallOutcome, actual: CallOutcome, unequal: Sequence[int], calls: ComparedCalls, why: str
 ) -> Agreement:
     """Compare a difference with the effect that one rounding of inputs and weights has on eager code."""
     moved = [each for each in _run_rerounded(context, calls) if labels_of(each) == labels_of(expected)]
@@ -638,11 +610,7 @@ def _by_sensitivity(
         compared = Compared(label, _name(one.dtype), difference, "", spread or None, None, None, why)
         worst = compared if worst is None or difference > worst.difference else worst
         if difference > SENSITIVITY * max(spread, eps_of(one.dtype) / 2):
-            how = (
-                f"one rounding error in inputs and weights changes eager results by {share(spread)}"
-                if own
-                else why
-            )
+            how = f"one rounding error in inputs and weights changes eager results by {share(spread)}" if own else why
             mistakes.append(f"{label} differs by {share(difference)}: {how}")
     return _agreement(mistakes, worst)
 
@@ -671,9 +639,7 @@ def _repeats_differ_alike(
             apart = distances(expected, again, at)
             noise[at] = torch.maximum(noise[at], apart) if at in noise else apart
         if distributed.on_any(not all(bool(each.any()) for each in noise.values()), context.work):
-            return (
-                False  # eager code repeats the values that differ in compiled code: no more calls are needed
-            )
+            return False  # eager code repeats the values that differ in compiled code: no more calls are needed
 
     def is_noise(at: int) -> bool:
         apart, of_eager = distances(expected, actual, at), noise[at]
@@ -701,18 +667,14 @@ def _unless_unsteady(
     """
     again = _eager_again(context, calls)
     if distributed.on_any(bool(structure_differences(expected, again)), context.work):
-        if not distributed.on_any(
-            bool(structure_differences(again, _eager_again(context, calls))), context.work
-        ):
+        if not distributed.on_any(bool(structure_differences(again, _eager_again(context, calls))), context.work):
             return _compare(context, again, actual, calls)
         return replace(found, verdict="not_comparable") if not found.ok else found
     if structure_differences(expected, actual):
         return found
     others = dict(actual.leaves)
     samples = {
-        label: [value]
-        for label, value in expected.leaves
-        if any(_has_label(text, label) for text in found.differences)
+        label: [value] for label, value in expected.leaves if any(_has_label(text, label) for text in found.differences)
     }
     for left in reversed(range(REPEATS)):
         for label, value in again.leaves:
@@ -720,17 +682,14 @@ def _unless_unsteady(
                 samples[label].append(value)
         unsteady = {label for label, values in samples.items() if _is_unsteady(values, others[label])}
         varies = any(
-            label not in unsteady and not equal_values(values[0], values[-1])
-            for label, values in samples.items()
+            label not in unsteady and not equal_values(values[0], values[-1]) for label, values in samples.items()
         )
         if not left or not distributed.on_any(varies, context.work):
             break
         again = _eager_again(context, calls)
         if distributed.on_any(bool(structure_differences(expected, again)), context.work):
             return replace(found, verdict="not_comparable")
-    steady = tuple(
-        text for text in found.differences if not any(_has_label(text, label) for label in unsteady)
-    )
+    steady = tuple(text for text in found.differences if not any(_has_label(text, label) for label in unsteady))
     if not unsteady or not found.differences:
         return found
     if steady:

@@ -92,17 +92,11 @@ def discrete_difference(one: Any, other: Any, rounded: Sequence[Any]) -> Outcome
     on rounding, so a few more of them may differ: such a difference is `unsure`."""
     if not isinstance(one, torch.Tensor):
         text = None if one == other else f"{one!r} became {other!r}"
-        return OutcomeDifference(
-            text, unsure=any(type(each) is type(one) and each != one for each in rounded)
-        )
+        return OutcomeDifference(text, unsure=any(type(each) is type(one) and each != one for each in rounded))
     if text := unlike(one, other):
         return OutcomeDifference(text)
     if one.layout != torch.strided:
-        return (
-            discrete_difference(one.to_dense(), other.to_dense(), ())
-            if one.is_sparse
-            else OutcomeDifference(None)
-        )
+        return discrete_difference(one.to_dense(), other.to_dense(), ()) if one.is_sparse else OutcomeDifference(None)
     wrong = int((one != other).sum())
     if not wrong:
         return OutcomeDifference(None)

@@ -20,9 +20,7 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     clock = Clock(device).name
     if clock is None:
         return Coverage(total, captured, captured / total)
-    return Coverage(
-        total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls
-    )
+    return Coverage(total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls)
 
 
 def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
@@ -36,14 +34,11 @@ def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]
     shares = []
     for case, counts in by_case:
         total, captured = counts.total.ops.total(), counts.captured.ops.total()
-        shares.append(
-            CaseCoverage(case.name or "", case.weight, total, captured, captured / total if total else 0.0)
-        )
+        shares.append(CaseCoverage(case.name or "", case.weight, total, captured, captured / total if total else 0.0))
     spent = over(lambda counts: counts.total.seconds_in_all)
     return replace(
         found,
-        share=over(lambda counts: counts.captured.ops.total())
-        / over(lambda counts: counts.total.ops.total()),
+        share=over(lambda counts: counts.captured.ops.total()) / over(lambda counts: counts.total.ops.total()),
         time_share=over(lambda counts: counts.captured.seconds_in_all) / spent if spent else None,
         cases=tuple(shares),
     )

@@ -143,9 +143,7 @@ class Clock:
 
 def module_names(model: Any) -> dict[int, str]:
     """Map the identity of each module to its first dotted name; the root is ""."""
-    return (
-        {id(module): name for name, module in model.named_modules()} if isinstance(model, nn.Module) else {}
-    )
+    return {id(module): name for name, module in model.named_modules()} if isinstance(model, nn.Module) else {}
 
 
 @contextlib.contextmanager
@@ -218,9 +216,7 @@ class CountingBackend:
         """
         return dynamo.replacing_graphs(self._adopted)
 
-    def _adopted(
-        self, graph: torch.fx.GraphModule, make: Callable[[], Callable[..., Any]]
-    ) -> Callable[..., Any]:
+    def _adopted(self, graph: torch.fx.GraphModule, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
         own = self.own
         compiled = make()
         return compiled if self.own > own else self._counted(graph, compiled)
@@ -261,11 +257,7 @@ class CountingBackend:
         finally:
             self.timed.append(self.counts)
             self.counts = first
-            for tally, which in (
-                (first.total, "total"),
-                (first.captured, "captured"),
-                (first.outside, "outside"),
-            ):
+            for tally, which in ((first.total, "total"), (first.captured, "captured"), (first.outside, "outside")):
                 tally.seconds = _medians([getattr(counts, which).seconds for counts in self.timed])
             first.timed_calls = len(self.timed)
 

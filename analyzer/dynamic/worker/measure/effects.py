@@ -90,10 +90,7 @@ class EffectRecorder:
             if value is None or isinstance(value, (bool, int, float, str))
         ]
         tensors = [*_arguments_in(self._arguments), *_state_of(self._model), *_parameters_of(self._model)]
-        return [
-            *plain,
-            *((name, written(part) if isinstance(part, torch.Tensor) else part) for name, part in tensors),
-        ]
+        return [*plain, *((name, written(part) if isinstance(part, torch.Tensor) else part) for name, part in tensors)]
 
 
 def outcome_of_call(

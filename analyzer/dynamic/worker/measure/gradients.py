@@ -41,10 +41,7 @@ class Trained:
 
 
 def forward(
-    context: Context,
-    function: Callable[..., Any],
-    case: Case,
-    *watchers: contextlib.AbstractContextManager[Any],
+    context: Context, function: Callable[..., Any], case: Case, *watchers: contextlib.AbstractContextManager[Any]
 ) -> tuple[Any, dict[str, torch.Tensor], bool]:
     """Return the output, the leaves among the inputs that require grad, and whether random numbers were drawn."""
     leaves: dict[str, torch.Tensor] = {}
@@ -74,9 +71,7 @@ def wanted_parameters(model: Any) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in named if parameter.requires_grad}
 
 
-def train(
-    context: Context, model: Any, function: Callable[..., Any], case: Case, loss: Loss | None = None
-) -> Trained:
+def train(context: Context, model: Any, function: Callable[..., Any], case: Case, loss: Loss | None = None) -> Trained:
     """Run forward, loss and backward through `function`, which is `model` or its compiled form."""
     for parameter in wanted_parameters(model).values():
         parameter.grad = None
@@ -97,9 +92,7 @@ def backward(
     return step_of(model, output, loss, gradients, random)
 
 
-def step_of(
-    model: Any, output: Any, loss: Loss, gradients: dict[str, torch.Tensor | None], random: bool
-) -> Trained:
+def step_of(model: Any, output: Any, loss: Loss, gradients: dict[str, torch.Tensor | None], random: bool) -> Trained:
     """Return the step with these gradients and the current buffers."""
     buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
     return Trained(

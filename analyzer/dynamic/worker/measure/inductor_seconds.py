@@ -54,11 +54,7 @@ class InductorClock:
         cold = steady = 0.0
         try:
             for case in context.cases:
-                with (
-                    cache_folder(context) as folder,
-                    compiler_cache(context, folder),
-                    fresh(context) as model,
-                ):
+                with cache_folder(context) as folder, compiler_cache(context, folder), fresh(context) as model:
                     placed = execute(placement.code, model, None)
                     started = time.perf_counter()
                     call(context, placed, case)
@@ -72,12 +68,7 @@ class InductorClock:
         except Exception as error:
             why = f"raised with Inductor: {compile_error(error, context)}"
             return replace(placement, sound=False, reason=why, backend="inductor")
-        return replace(
-            placement,
-            compile_seconds=round(cold, 3),
-            steady_seconds=round(steady, 6),
-            backend="inductor",
-        )
+        return replace(placement, compile_seconds=round(cold, 3), steady_seconds=round(steady, 6), backend="inductor")
 
     def in_turn(self, context: Context, placements: Sequence[Placement]) -> SteadyTimes:
         """Return the times of warm calls, block by block in turn; or why they are not measured. In training a call is a

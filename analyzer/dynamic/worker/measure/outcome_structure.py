@@ -6,16 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.measure.call_outcome import (
-    CallOutcome,
-    kind_of,
-    labels_of,
-    unlike,
-)
-from tcready.dynamic.worker.measure.tensor_distance import (
-    real,
-    to_dense_of,
-)
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, kind_of, labels_of, unlike
+from tcready.dynamic.worker.measure.tensor_distance import real, to_dense_of
 
 LONGEST = 200
 """The maximum length of a message about values that are not tensors."""

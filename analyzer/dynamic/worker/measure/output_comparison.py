@@ -36,9 +36,7 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
     return OutputComparison(tensors_in(one), by_tolerance(one, other, tolerance) or None)
 
 
-def by_tolerance(
-    expected: CallOutcome, actual: CallOutcome, tolerance: tuple[float, float] | None = None
-) -> str:
+def by_tolerance(expected: CallOutcome, actual: CallOutcome, tolerance: tuple[float, float] | None = None) -> str:
     """Return the first difference of two outcomes, in one line; empty if there is none."""
     if expected.structure != actual.structure or len(expected.leaves) != len(actual.leaves):
         return "the compiled output has a different structure from the eager one"
@@ -49,9 +47,7 @@ def by_tolerance(
             same = one == other or (isinstance(one, float) and math.isclose(one, float(other), rel_tol=1e-5))
             difference = None if same or (one != one and other != other) else f"{one!r} became {other!r}"
         else:
-            difference = (
-                None if type(one) is type(other) else f"{type(one).__name__} became {type(other).__name__}"
-            )
+            difference = None if type(one) is type(other) else f"{type(one).__name__} became {type(other).__name__}"
         if difference:
             return f"{label}: {difference}"
     return ""
@@ -119,16 +115,12 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
 def outcome_of(value: Any, kind: str = "output") -> CallOutcome:
     """Return the leaves of a pytree of outputs, named `output 0` and so on."""
     leaves, structure = flatten(value)
-    return CallOutcome(
-        tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure)
-    )
+    return CallOutcome(tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
 
 
 def tensors_in(outcome: CallOutcome) -> int:
     """Return how many tensors the outputs hold."""
-    return sum(
-        isinstance(leaf, torch.Tensor) and kind_of(label) == "output" for label, leaf in outcome.leaves
-    )
+    return sum(isinstance(leaf, torch.Tensor) and kind_of(label) == "output" for label, leaf in outcome.leaves)
 
 
 def written(tensor: torch.Tensor) -> Any:
@@ -136,9 +128,7 @@ def written(tensor: torch.Tensor) -> Any:
     return id(tensor), tuple(tensor.shape), writes(tensor)
 
 
-def seen(
-    value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
-) -> Iterator[Any]:
+def seen(value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written) -> Iterator[Any]:
     """Return everything in a value that a call could change, in a fixed order; for a tensor the result of `of`."""
     if isinstance(value, torch.Tensor):
         yield of(value)

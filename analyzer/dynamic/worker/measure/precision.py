@@ -128,9 +128,7 @@ def called(
         draws |= before != after
         wrote |= _written(given) != written
         states.append(after)
-    return Called(
-        CallOutcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients)
-    )
+    return Called(CallOutcome(tuple(named), tuple(structure)), loss, draws, tuple(states), wrote, len(gradients))
 
 
 def _gradients(
@@ -177,10 +175,7 @@ def _written(value: Any) -> list[Any]:
     leaves, structure = flatten(value)
     return [
         structure,
-        *(
-            (id(leaf), compile_calls.writes(leaf)) if isinstance(leaf, torch.Tensor) else repr(leaf)
-            for leaf in leaves
-        ),
+        *((id(leaf), compile_calls.writes(leaf)) if isinstance(leaf, torch.Tensor) else repr(leaf) for leaf in leaves),
     ]
 
 
@@ -336,9 +331,7 @@ def _on_the_host(memory: torch.UntypedStorage) -> torch.UntypedStorage:
     return memory.clone() if memory.device.type == "cpu" else memory.cpu()
 
 
-def wide_dtype(
-    context: Context, model: Any, cases: Sequence[Case]
-) -> tuple[torch.dtype, frozenset[torch.dtype]]:
+def wide_dtype(context: Context, model: Any, cases: Sequence[Case]) -> tuple[torch.dtype, frozenset[torch.dtype]]:
     """Choose the dtype in which calls with these inputs run again, and the dtypes that it replaces: float64 if that
     takes at most twice the memory (or at most SMALL bytes), else float32 if the calls compute in half precision.
     Raises NotWideError."""

@@ -106,8 +106,7 @@ def is_troubled(context: Context, case: Case) -> bool:
     """Return whether the unmodified model recompiles for other random numbers, or returns something else than eager
     code."""
     return case.label in context.eager_random and (
-        bool(context.unequal_random)
-        or any(event.on_other_numbers for event in context.journal.observation.recompiles)
+        bool(context.unequal_random) or any(event.on_other_numbers for event in context.journal.observation.recompiles)
     )
 
 

@@ -84,9 +84,7 @@ class _Watch:
 
     device: torch.device
     copies: Collection[Number]
-    inputs: dict[str, list[tuple[tuple[Any, Any], GlobalState]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    inputs: dict[str, list[tuple[tuple[Any, Any], GlobalState]]] = field(default_factory=lambda: defaultdict(list))
     outputs: dict[Number, Any] = field(default_factory=dict)
     versions: dict[Number, list[int]] = field(default_factory=dict)
     """Version counters of the tensors that are stored as references, at the time they were stored."""
@@ -138,8 +136,7 @@ class _Watch:
             number
             for number, output in self.outputs.items()
             if number not in self.copies
-            and self.versions[number]
-            != [*_versions(self.inputs[number[0]][number[1]][0]), *_versions(output)]
+            and self.versions[number] != [*_versions(self.inputs[number[0]][number[1]][0]), *_versions(output)]
         )
 
 

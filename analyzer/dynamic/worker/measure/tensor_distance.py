@@ -7,11 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.measure.call_outcome import (
-    CallOutcome,
-    is_discrete,
-    kind_of,
-)
+from tcready.dynamic.worker.measure.call_outcome import CallOutcome, is_discrete, kind_of
 from tcready.dynamic.worker.measure.precision import eps_of
 
 CHUNK = 1 << 22

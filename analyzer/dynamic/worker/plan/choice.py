@@ -129,15 +129,11 @@ def _time(placement: Placement, others: Sequence[Placement]) -> float:
     return statistics.median(item.time_share or 0.0 for item in same)
 
 
-def _captured(
-    best: Placement, out: Sequence[Placement], sound: Sequence[Placement], alike: Sequence[Placement]
-) -> str:
+def _captured(best: Placement, out: Sequence[Placement], sound: Sequence[Placement], alike: Sequence[Placement]) -> str:
     share = f"{best.share or 0.0:.1%} of the operations run in graphs"
     more = max((item for item in out if item.share), key=lambda item: item.share or 0.0, default=None)
     if more is not None and (more.share or 0.0) > (best.share or 0.0):
-        share += (
-            f"; {PLACEMENT_WORDS[more.name]} would have {more.share or 0.0:.1%}, and is out: it {more.reason}"
-        )
+        share += f"; {PLACEMENT_WORDS[more.name]} would have {more.share or 0.0:.1%}, and is out: it {more.reason}"
     if len(sound) == 1:
         return f"{share}; no other placement that was tried works and captures anything"
     if best not in alike:
@@ -157,9 +153,7 @@ def _listed(placements: Sequence[Placement]) -> str:
     return " and ".join(dict.fromkeys(map(_words, placements)))
 
 
-def _chosen_by(
-    best: Placement, alike: Sequence[Placement], whole: Placement | None, times: SteadyTimes
-) -> str:
+def _chosen_by(best: Placement, alike: Sequence[Placement], whole: Placement | None, times: SteadyTimes) -> str:
     others = {item.code: item for item in [*alike, *([whole] if whole is not None else [])]}
     others.pop(best.code, None)
     own = times.median(best)
@@ -208,9 +202,7 @@ def quickest(placements: Sequence[Placement]) -> Placement | None:
 def smallest_of(proved: Sequence[RegionTrial]) -> list[RegionTrial]:
     """The regions with the fewest operations that hold 80 % of the time: one region, or the largest ones together."""
     options = [[trial] for trial in proved if (trial.time_share or 0.0) >= HOT]
-    parts = sorted(
-        (trial for trial in proved if trial.name), key=lambda trial: trial.time_share or 0.0, reverse=True
-    )
+    parts = sorted((trial for trial in proved if trial.name), key=lambda trial: trial.time_share or 0.0, reverse=True)
     some: list[RegionTrial] = []
     for trial in parts:
         some.append(trial)

@@ -37,9 +37,7 @@ class _Seen:
     total: int = 0
 
 
-def function_trials(
-    context: Context, proved: Collection[str], run: Callable[[str], Measured]
-) -> Iterator[RegionTrial]:
+def function_trials(context: Context, proved: Collection[str], run: Callable[[str], Measured]) -> Iterator[RegionTrial]:
     """Execute functions that hold many operations and are outside of the modules `proved`, in the whole model, with
     `run`.
 
@@ -145,8 +143,7 @@ def _trial(context: Context, code: types.CodeType, lines: str, found: Measured, 
         frame.symbol,
         (),
         "refuted" if why else "proved",
-        why
-        or f"compiled where it is called, line {frame.line} of {frame.path}: no break, the outputs of eager",
+        why or f"compiled where it is called, line {frame.line} of {frame.path}: no break, the outputs of eager",
         lines,
         kind="function",
         ops_share=share if why or covered is None else covered.share,

@@ -124,9 +124,7 @@ def measure(context: Context, code: str, expected: ExpectedOutputs) -> Measured:
         for case, one, other in unequal:
             if (
                 found.difference is None
-                and not (
-                    agrees := judge(context, one, other, case_calls(context, case, _make_placing(code)))
-                ).ok
+                and not (agrees := judge(context, one, other, case_calls(context, case, _make_placing(code)))).ok
             ):
                 found.difference = agrees.text + case.label
         for each in found.unequal_random:
@@ -156,12 +154,7 @@ def fresh(context: Context) -> Iterator[Any]:
 
 
 def _case(
-    context: Context,
-    case: Case,
-    model: Any,
-    placed: Any,
-    backend: CountingBackend,
-    found: Measured,
+    context: Context, case: Case, model: Any, placed: Any, backend: CountingBackend, found: Measured
 ) -> CallOutcome:
     """Make three calls, and more that are timed. Return the outcome of the first."""
     cold, second, warm = Record(), Record(), Record()
@@ -173,17 +166,13 @@ def _case(
     call(context, placed, case, recording(second))
     call(context, placed, case, recording(warm), backend.count())
     if is_troubled(context, case):
-        drawing, unequal = compare_compiled(
-            context, placed, case, context.eager_random[case.label], backend.adopting
-        )
+        drawing, unequal = compare_compiled(context, placed, case, context.eager_random[case.label], backend.adopting)
         found.draws_to_limit = found.draws_to_limit or reached_limit(drawing)
         found.unequal_random += [unequal] if unequal is not None else []
     steady = steady_seconds(context, placed, case)
     time_again(context, placed, case, backend)
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
-    found.recompiles += sum(
-        1 for record in (cold, second, warm) for event in record.recompiles if event.recompiled
-    )
+    found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.recompiled)
     found.identical += sum(1 for event in warm.recompiles if event.recompiled)
     found.limit = found.limit or any(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips

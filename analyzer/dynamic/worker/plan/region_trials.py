@@ -116,9 +116,7 @@ def repeated_groups(tree: Tree) -> list[RegionGroup]:
             continue
         if all(is_bare_leaf(tree, name) for name in group.names):
             continue
-        inside = any(
-            name.startswith(f"{other}.") for name in group.names for known in found for other in known.names
-        )
+        inside = any(name.startswith(f"{other}.") for name in group.names for known in found for other in known.names)
         if not inside:
             found.append(group)
     return found
@@ -191,11 +189,7 @@ def _record_calls(context: Context, names: Sequence[str]) -> Mapping[str, list[R
 
 
 def _try_group(
-    context: Context,
-    tree: Tree,
-    model: Any,
-    group: RegionGroup,
-    calls_by_name: Mapping[str, list[RecordedCall]],
+    context: Context, tree: Tree, model: Any, group: RegionGroup, calls_by_name: Mapping[str, list[RecordedCall]]
 ) -> Iterator[tuple[RegionTrial, list[str]]]:
     """Yield the trial of a group, in parts if its members differ: each with the modules to try next."""
     called = tuple(name for name in group.names if calls_by_name.get(name))
@@ -257,9 +251,7 @@ def _outcome(
     workaround = ""
     if alone.against is None and alone.compilations > 1:
         calls = {name: calls_by_name[name] for name in names}
-        found = _find_workaround(
-            code, alone, len(names), lambda lines: _compile_alone(context, model, lines, calls)
-        )
+        found = _find_workaround(code, alone, len(names), lambda lines: _compile_alone(context, model, lines, calls))
         if found is not None:
             workaround = found.line
             if alone.limit:
@@ -296,9 +288,7 @@ class _Workaround:
     alone: _Alone
 
 
-def _find_workaround(
-    code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]
-) -> _Workaround | None:
+def _find_workaround(code: str, alone: _Alone, instances: int, run: Callable[[str], _Alone]) -> _Workaround | None:
     """Find a line or option with which fewer compilations suffice, or all instances stay below the recompile limit."""
     if alone.guards and all(INTEGER_ON_SELF.match(guard) for guard in alone.guards):
         lines = f"{UNSPECIALISED}\n{code}"
@@ -309,15 +299,11 @@ def _find_workaround(
         return None
     options = [f"recompile_limit={max(instances, 2)}"] if takes_recompile_limit() else []
     options += [ISOLATED] if isolates_recompiles() else []
-    tried = [
-        _Workaround(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]
-    ]
+    tried = [_Workaround(option, lines, run(lines)) for option in options for lines in [with_option(code, option)]]
     # With equally many compilations, prefer isolated ones: a call then checks only the guards of its own instance, and
     # other sizes do not reach a limit that the instances used up.
     return min(
-        (each for each in reversed(tried) if _holds(each.alone)),
-        key=lambda each: each.alone.compilations,
-        default=None,
+        (each for each in reversed(tried) if _holds(each.alone)), key=lambda each: each.alone.compilations, default=None
     )
 
 
@@ -342,9 +328,7 @@ def _trial(tree: Tree, group: RegionGroup, names: Sequence[str], state: Any, rea
     )
 
 
-def _compile_alone(
-    context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]
-) -> _Alone:
+def _compile_alone(context: Context, model: Any, code: str, calls: Mapping[str, list[RecordedCall]]) -> _Alone:
     """Compile only what `code` names in `model`, on recorded calls: all of them once, then once more."""
     found = _Alone()
     dynamo.reset()
@@ -386,9 +370,7 @@ def _compile_alone(
     return found
 
 
-def _difference(
-    context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, CallOutcome]]
-) -> str | None:
+def _difference(context: Context, code: str, unequal: Sequence[tuple[str, RecordedCall, CallOutcome]]) -> str | None:
     """Return how unequal outputs differ; None if that is rounding."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
@@ -408,9 +390,7 @@ def _difference(
     actual = {_of_call(number): output for number, (_, _, output) in enumerate(unequal)}
     cases = [Case(None, call.args, dict(call.kwargs)) for _, call, _ in unequal]
     with restored(()):
-        found = judge(
-            context, join_outcomes(expected), join_outcomes(actual), ComparedCalls(run, cases=cases)
-        )
+        found = judge(context, join_outcomes(expected), join_outcomes(actual), ComparedCalls(run, cases=cases))
     return None if found.ok else found.text
 
 
@@ -429,17 +409,10 @@ def _put_back(modules: Iterable[nn.Module]) -> Iterator[None]:
     every = {id(part): part for module in modules for part in module.modules()}
     attributes = {key: dict(vars(part)) for key, part in every.items()}
     insides = {
-        key: {
-            name: copy.copy(value)
-            for name, value in values.items()
-            if type(value) in (list, dict, set, OrderedDict)
-        }
+        key: {name: copy.copy(value) for name, value in values.items() if type(value) in (list, dict, set, OrderedDict)}
         for key, values in attributes.items()
     }
-    buffers = {
-        key: [(buffer, buffer.clone()) for buffer in part.buffers(recurse=False)]
-        for key, part in every.items()
-    }
+    buffers = {key: [(buffer, buffer.clone()) for buffer in part.buffers(recurse=False)] for key, part in every.items()}
     try:
         yield
     finally:

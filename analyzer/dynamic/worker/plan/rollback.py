@@ -56,12 +56,7 @@ def production_fails(context: Context, code: str, expected: Sequence[CallOutcome
     eager."""
     case = context.cases[0]
     try:
-        with (
-            fresh(context) as model,
-            logs_as_before(),
-            stance("default"),
-            contextlib.redirect_stdout(io.StringIO()),
-        ):
+        with fresh(context) as model, logs_as_before(), stance("default"), contextlib.redirect_stdout(io.StringIO()):
             backend = CountingBackend(model, context.work.options.device)
             placed = execute(f"{code}\n{LOGGING}", model, backend)
             first = outcome_of_call(context, model, placed, case)

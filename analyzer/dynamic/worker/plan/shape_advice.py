@@ -37,12 +37,7 @@ def every_size(trial: ShapeTrial) -> bool:
     others = [call for call in trial.calls if call.size not in (None, 1)]
     gave_up = next((index for index, call in enumerate(others) if call.limit), len(others))
     before = others[:gave_up]
-    return (
-        trial.sound
-        and len(before) > 1
-        and not settles_never(trial)
-        and all(call.recompiled for call in before)
-    )
+    return trial.sound and len(before) > 1 and not settles_never(trial) and all(call.recompiled for call in before)
 
 
 def rank_trials(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
@@ -110,9 +105,7 @@ def pad_code(dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> 
 def _padding(place: InputDimension, rank: int) -> str:
     name = place.argument
     zeros = "0, 0, " * (rank - 1 - place.dimension)
-    return (
-        f"{name} = torch.nn.functional.pad({name}, ({zeros}0, -{name}.shape[{place.dimension}] % {MULTIPLE}))"
-    )
+    return f"{name} = torch.nn.functional.pad({name}, ({zeros}0, -{name}.shape[{place.dimension}] % {MULTIPLE}))"
 
 
 def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
@@ -132,11 +125,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
     if settles_never(usual):
         events = [event for call in usual.calls if call.identical for event in call.recompiles]
         why = next((f" ({reason})" for event in events for reason in event.reasons), "")
-        return (
-            "mend",
-            f"an identical call recompiles{why}: mend that first, it hides what the sizes cost",
-            None,
-        )
+        return ("mend", f"an identical call recompiles{why}: mend that first, it hides what the sizes cost", None)
     if not order:
         text = f"no advice: the default {_describe_failure(usual)}; no other setting is right for all sizes ({tried})"
         return "unknown", text, None

@@ -124,9 +124,7 @@ class Expected:
                     with torch.compiler.set_stance("force_eager"):
                         output = call(self.context, function, first.case)
                     # A copy: the model may give out a buffer that a later call writes to.
-                    found.append(
-                        pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output)
-                    )
+                    found.append(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output))
         except (Exception, SystemExit) as error:
             self.error = one_line(error, self.context.work.root)
         return found
@@ -140,11 +138,7 @@ def _pairs(steps: Sequence[TrialCall]) -> Iterator[tuple[TrialCall, TrialCall | 
 
 
 def calls_of(
-    context: Context,
-    setting: TrialSetting,
-    steps: Sequence[TrialCall],
-    names: Sequence[str],
-    expected: Expected,
+    context: Context, setting: TrialSetting, steps: Sequence[TrialCall], names: Sequence[str], expected: Expected
 ) -> Iterator[Made]:
     """Make the calls of one compiled callable, after a reset, as far as eager accepts them. If one raises, it is the
     last.
@@ -167,9 +161,7 @@ def calls_of(
         if not expected.takes(number):
             return
         record = Record()
-        output, seconds, failure = _time_call(
-            context, function, step, recording(record, every_guard=True), backend
-        )
+        output, seconds, failure = _time_call(context, function, step, recording(record, every_guard=True), backend)
         cold = _made(context, names, step, record)
         if failure is not None:
             yield replace(cold, call=_raised(context, model, cold.call, failure, CALLS[0]))
@@ -177,9 +169,7 @@ def calls_of(
         cold = _with_output(cold, expected, 2 * number, output)
         backend.counts = Counts()
         record = Record()
-        output, warm, failure = _time_call(
-            context, counting, step, recording(record, every_guard=True), backend
-        )
+        output, warm, failure = _time_call(context, counting, step, recording(record, every_guard=True), backend)
         counts = backend.counts
         cold = replace(
             cold,
@@ -230,12 +220,7 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
     def changed(*args: Any, **kwargs: Any) -> Any:
         rest = list(args)
         named = names[: len(rest)]
-        scope: dict[str, Any] = {
-            "torch": torch,
-            **dict(zip(named, rest, strict=False)),
-            **kwargs,
-            "args": rest,
-        }
+        scope: dict[str, Any] = {"torch": torch, **dict(zip(named, rest, strict=False)), **kwargs, "args": rest}
         exec(compiled, scope)  # noqa: S102  the code of the report is proved by running it
         rest[: len(named)] = [scope[name] for name in named]
         return function(*rest, **{name: scope[name] for name in kwargs})
@@ -244,11 +229,7 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
 
 
 def _time_call(
-    context: Context,
-    function: Callable[..., Any],
-    step: TrialCall,
-    watcher: Any,
-    backend: CountingBackend,
+    context: Context, function: Callable[..., Any], step: TrialCall, watcher: Any, backend: CountingBackend
 ) -> tuple[Any, float, BaseException | None]:
     """Return the output of a call, its seconds, and its exception."""
     start = time.perf_counter()

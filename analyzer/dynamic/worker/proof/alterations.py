@@ -48,11 +48,7 @@ def changes_to_arguments(variation: str, constants: tuple[float | str, ...]) -> 
 
 @contextlib.contextmanager
 def altered(
-    model: Any,
-    variation: str,
-    constants: tuple[float | str, ...],
-    draw: torch.Generator,
-    change: VaryOne | None,
+    model: Any, variation: str, constants: tuple[float | str, ...], draw: torch.Generator, change: VaryOne | None
 ) -> Iterator[None]:
     """Apply a variation to the model for one call. `change` is the change to the arguments."""
     with contextlib.ExitStack() as stack:
@@ -154,9 +150,7 @@ def plain_values(model: Any, *types: type, own: bool = False) -> list[tuple[Any,
             for name, buffer in module._buffers.items()
             if buffer is not None and not buffer.dim() and buffer.device.type != "meta"
         ]
-        found += [
-            (module, name, value) for name, value in current if type(value) in types and name != "training"
-        ]
+        found += [(module, name, value) for name, value in current if type(value) in types and name != "training"]
         for _, value in current:  # a configuration
             if _is_record(value):
                 found += [(value, name, each) for name, each in vars(value).items() if type(each) in types]
@@ -167,12 +161,7 @@ def _is_record(value: Any) -> bool:
     """Return whether a value is an object of a user class that holds nothing but plain values."""
     attributes = getattr(value, "__dict__", None)
     is_own = type(value).__module__.partition(".")[0] not in ("builtins", "torch", "numpy")
-    return (
-        isinstance(attributes, dict)
-        and is_own
-        and not isinstance(value, (nn.Module, type))
-        and is_plain(attributes)
-    )
+    return isinstance(attributes, dict) and is_own and not isinstance(value, (nn.Module, type)) and is_plain(attributes)
 
 
 def _current_value(module: Any, name: str) -> Any:

@@ -29,20 +29,14 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     found = {name for name in names if _moves(one.state[name], other.state[name])}
     # of a list of times each call makes another item
     found |= {_each_item(name) for name in found if name.endswith("]") and isinstance(one.state[name], float)}
-    found |= {
-        name
-        for name in one.names.keys() & other.names.keys()
-        if _is_clock(one.names[name], other.names[name])
-    }
+    found |= {name for name in one.names.keys() & other.names.keys() if _is_clock(one.names[name], other.names[name])}
     found |= {
         f"{name}, as it is left"
         for name in one.left.keys() & other.left.keys()
         if _moves(one.left[name], other.left[name])
     }
     found |= {
-        name
-        for name in one.process.keys() & other.process.keys()
-        if _moves(one.process[name], other.process[name])
+        name for name in one.process.keys() & other.process.keys() if _moves(one.process[name], other.process[name])
     }
     files = [{name for name in each.process if name.startswith(FILE)} for each in (one, other)]
     if all(files) and files[0] != files[1]:
@@ -91,9 +85,7 @@ def without_numbers(text: str) -> str:
 def _without_moving_numbers(text: str, ignored: frozenset[str]) -> str:
     """Return the text without the numbers of lines in which two calls print different numbers."""
     lines = text.splitlines(keepends=True)
-    return "".join(
-        without_numbers(line) if lines_that_move([line.rstrip("\n")]) <= ignored else line for line in lines
-    )
+    return "".join(without_numbers(line) if lines_that_move([line.rstrip("\n")]) <= ignored else line for line in lines)
 
 
 def same_digits(one: Behaviour, other: Behaviour) -> bool:
@@ -135,15 +127,10 @@ def difference(
         return "state", found
     if less := Counter(before.modules) - Counter(after.modules):
         return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
-    if before.modules == after.modules and (
-        fewer := Counter(before.by_position) - Counter(after.by_position)
-    ):
+    if before.modules == after.modules and (fewer := Counter(before.by_position) - Counter(after.by_position)):
         return "state", f"the module {next(iter(fewer))} gets fewer arguments by position: its hooks do, too"
     if more_written := Counter(after.written) - Counter(before.written):
-        return (
-            "state",
-            f"what the module {next(iter(more_written))} gives is written to afterwards: its hooks see it",
-        )
+        return ("state", f"what the module {next(iter(more_written))} gives is written to afterwards: its hooks see it")
     if joined := sorted(after.shared - before.shared):
         return "state", f"{described(joined[0])} share memory, or are one object, and did not before"
     if text := printed_otherwise(before.printed, after.printed, ignored):
@@ -209,9 +196,7 @@ def another_message(before: Behaviour, after: Behaviour) -> str | None:
     return None if before.message == after.message else f"{_ending(before)} became {_ending(after)}"
 
 
-def compiled_difference(
-    eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()
-) -> str | None:
+def compiled_difference(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()) -> str | None:
     """Return the first difference of compiled code, which may raise another exception, print other text and draw other
     random numbers."""
     if found := ends_otherwise(eager, compiled):
@@ -273,11 +258,7 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
         return name in ignored or (isinstance(value, float) and _each_item(name) in ignored)
 
     one, other = ({k: v for k, v in each.state.items() if not is_restless(k, v)} for each in (before, after))
-    new = {
-        name
-        for name in other
-        if name not in one and name + NOT_SAVED in other and name + NOT_SAVED not in one
-    }
+    new = {name for name in other if name not in one and name + NOT_SAVED in other and name + NOT_SAVED not in one}
     for name in new:  # a new buffer that is not saved is no more than a constant of the module
         other.pop(name)
         other.pop(name + NOT_SAVED)

@@ -80,9 +80,7 @@ class _Marks(ast.NodeTransformer):
         if isinstance(made, ast.Call):
             made.func = _without_note(made.func)  # a function is no number
         for position, number in links.items():
-            made.comparators[position] = _evaluate_after(
-                _call(LINKED, node, number), made.comparators[position]
-            )
+            made.comparators[position] = _evaluate_after(_call(LINKED, node, number), made.comparators[position])
         if links:
             numbers = ast.Tuple([_number(each, node) for each in links.values()], ast.Load())
             made = _call(CHAIN, node, numbers, made)

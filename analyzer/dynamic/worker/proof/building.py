@@ -47,9 +47,7 @@ def start(context: Context) -> str | None:
     with contextlib.suppress(RunEndedError):
         climb(context, TO_A_MODEL)
     context.journal.write("")
-    failed = [
-        s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
-    ]
+    failed = [s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"]
     return f"{failed[0].stage}: {failed[0].detail}" if failed else None
 
 

@@ -167,13 +167,9 @@ def calls_of_model(
                     if variation not in fits[number]:
                         continue
                     key = Key(mode, seed, number, variation, constants=request.constants)
-                    call = functools.partial(
-                        called, context, model, model, case, key, watched, widening=widening
-                    )
+                    call = functools.partial(called, context, model, model, case, key, watched, widening=widening)
                     if change := built_with(request.constants).get(variation):
-                        call = functools.partial(
-                            _built_and_called, context, case, key, watched, change, widening
-                        )
+                        call = functools.partial(_built_and_called, context, case, key, watched, change, widening)
                     yield key, functools.partial(_in_environment, request, key, call)
 
 
@@ -197,12 +193,7 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
 
 
 def _built_and_called(
-    context: Context,
-    case: Case,
-    key: Key,
-    watched: Sequence[ModuleType],
-    change: VaryOne,
-    widening: Widening | None,
+    context: Context, case: Case, key: Key, watched: Sequence[ModuleType], change: VaryOne, widening: Widening | None
 ) -> Behaviour:
     """Call a model that is built with other arguments. If torch rejects the call, because the inputs no longer fit, the
     state of the model is still compared."""
@@ -246,9 +237,7 @@ def alone(
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _record_arguments(models, model, found, seed)
             calls = recorded[place]
-            fits = [
-                _applicable_variations(function, args, kwargs, request.constants) for args, kwargs, _ in calls
-            ]
+            fits = [_applicable_variations(function, args, kwargs, request.constants) for args, kwargs, _ in calls]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 if variation in request.without:
                     continue
@@ -263,15 +252,7 @@ def alone(
                     yield (
                         key,
                         functools.partial(
-                            called,
-                            context,
-                            owner,
-                            whole,
-                            case,
-                            key,
-                            watched,
-                            counts=made is None,
-                            widening=widening,
+                            called, context, owner, whole, case, key, watched, counts=made is None, widening=widening
                         ),
                     )
 
@@ -302,9 +283,7 @@ def called(
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = every(key.constants)[key.variation]((args, kwargs), draw)
-    args, kwargs = _retype_arguments(
-        model if key.function is None else function, args, kwargs, key.variation
-    ) or (
+    args, kwargs = _retype_arguments(model if key.function is None else function, args, kwargs, key.variation) or (
         args,
         kwargs,
     )
@@ -373,9 +352,7 @@ def _on_meta(model: Any) -> Callable[..., Any]:
             moved = copy.deepcopy(model).to("meta")
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, kwargs))
         outputs = drained(moved(*args, **kwargs))
-        return pytree.tree_map_only(
-            torch.Tensor, lambda each: f"{each.dtype} {[*each.shape]} {each.device}", outputs
-        )
+        return pytree.tree_map_only(torch.Tensor, lambda each: f"{each.dtype} {[*each.shape]} {each.device}", outputs)
 
     return call
 
@@ -488,9 +465,7 @@ def _applicable_variations(
     function: Any, args: Any, kwargs: Any, constants: tuple[float | str, ...], more: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """Return the names of the variations for these arguments; those that may spoil state of the model come last."""
-    retyped = [
-        name for name in (*RETYPED, AS_NUMPY) if _retype_arguments(function, args, kwargs, name) is not None
-    ]
+    retyped = [name for name in (*RETYPED, AS_NUMPY) if _retype_arguments(function, args, kwargs, name) is not None]
     names, last = (*fitting((args, kwargs), constants), *more, *retyped), late(constants)
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
@@ -539,12 +514,7 @@ def _retype_value(
     is_open = parameter.annotation is parameter.empty
     if variation == LEFT_OUT and is_given and default is None:
         return None
-    if (
-        variation == BY_DEFAULT
-        and is_given
-        and type(default) in (bool, int, float)
-        and abs(default) <= LARGEST
-    ):
+    if variation == BY_DEFAULT and is_given and type(default) in (bool, int, float) and abs(default) <= LARGEST:
         return value if type(value) in PLAIN and value == default else default
     if variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim():
         return value.item() if is_open or _NO_TENSOR.search(annotation) else value
@@ -744,9 +714,7 @@ def cost(models: Models, request: ProofRequest) -> float | None:
         torch.set_num_threads(usual)
 
 
-def shortest(
-    models: Models, request: ProofRequest, clock: Callable[[], float] = time.perf_counter
-) -> float | None:
+def shortest(models: Models, request: ProofRequest, clock: Callable[[], float] = time.perf_counter) -> float | None:
     """Return the seconds of the shortest eager call with the inputs as given; None if one raises."""
     context = models.context
     try:

@@ -10,28 +10,12 @@ from typing import Any
 
 from tcready.dynamic.worker.proof import fake_kernels
 from tcready.dynamic.worker.proof.behaviour import Behaviour
-from tcready.dynamic.worker.proof.behaviour_differences import (
-    ends_otherwise,
-    left_by_exception,
-    spoken_otherwise,
-)
-from tcready.dynamic.worker.proof.calls import (
-    MODES,
-    Key,
-    Made,
-    alone,
-    called,
-    reached_modules,
-)
+from tcready.dynamic.worker.proof.behaviour_differences import ends_otherwise, left_by_exception, spoken_otherwise
+from tcready.dynamic.worker.proof.calls import MODES, Key, Made, alone, called, reached_modules
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.exception_handlers import Caught
 from tcready.dynamic.worker.proof.shared_models import Models
-from tcready.dynamic.worker.proof.trace import (
-    CONDITIONAL,
-    CallTrace,
-    describe_conditions,
-    on_device,
-)
+from tcready.dynamic.worker.proof.trace import CONDITIONAL, CallTrace, describe_conditions, on_device
 from tcready.dynamic.worker.proof.variations import (
     BUILT,
     DTYPES,
@@ -53,12 +37,7 @@ from tcready.dynamic.worker.proof.variations import (
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.schema.enums import Mode
-from tcready.schema.proof import (
-    FunctionPlace,
-    ProofRequest,
-    Trial,
-    Variant,
-)
+from tcready.schema.proof import FunctionPlace, ProofRequest, Trial, Variant
 
 SHARE = 0.3
 """The share of the seconds for varied inputs in which further calls are compared compiled."""
@@ -68,9 +47,7 @@ COMPILED = 6
 """The number of calls that are compared compiled against eager, unless more are needed to take each branch."""
 
 
-def capture_variant(
-    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace
-) -> Trial:
+def capture_variant(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace) -> Trial:
     """Return the trial with the results of compiled code."""
     speaks = dynamo.SPEAKS in "".join(variant.settings)
     chooses = any(".cond(" in text for _, text in variant.sources)
@@ -96,9 +73,7 @@ def _is_compiled(key: Key) -> bool:
     return key.variation not in DTYPES and not key.variation.startswith(BUILT)
 
 
-def _compiling(
-    models: Models, request: ProofRequest, trace: CallTrace, mode: Mode | None = None
-) -> Compiling:
+def _compiling(models: Models, request: ProofRequest, trace: CallTrace, mode: Mode | None = None) -> Compiling:
     watched = reached_modules({place.path for place in request.functions})
     return Compiling(models, watched, trace.restless, mode or models.context.work.options.mode)
 
@@ -148,9 +123,7 @@ def _compare_compiled(
     it is `apart` from the eager code: then values are compared in all other variations as well."""
     mode = models.context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
-    telling = {
-        replace(key, mode=mode) for key in trace.telling
-    }  # the mode that came first saw every side first
+    telling = {replace(key, mode=mode) for key in trace.telling}  # the mode that came first saw every side first
     telling |= {key for key in calls if key.variation in variations}
     given = [key for key in calls if key.variation == GIVEN and key not in telling]
     chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
@@ -159,9 +132,7 @@ def _compare_compiled(
     not_compiled = EAGER | (size_variations(constants) - {LONGER_COMPILED})
     not_compiled |= set_to(constants).keys() | built_with(constants).keys()
     first = [
-        key
-        for key in calls
-        if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
+        key for key in calls if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
     ]
     raising = {replace(key, mode=mode) for key in trace.raising}
     # calls that raise come first, and sizes that do not change: another size is compiled again
@@ -174,10 +145,7 @@ def _compare_compiled(
     conditions: dict[str, str] = {}
     compiling = _compiling(models, request, trace)
     for seed in dict.fromkeys(key.seed for key in keys):
-        for key in (
-            *(each for each in keys if each.seed == seed),
-            *(each for each in more if each.seed == seed),
-        ):
+        for key in (*(each for each in keys if each.seed == seed), *(each for each in more if each.seed == seed)):
             if key not in chosen:
                 until = until or time.monotonic() + request.seconds * SHARE
                 if time.monotonic() > until:
@@ -229,10 +197,7 @@ def _trained_apart(models: Models, request: ProofRequest, trace: CallTrace, tria
     keys = [
         key
         for key, _ in trace.calls
-        if key.mode == "train"
-        and key.function is None
-        and key.variation in SEEDED
-        and key.seed == request.seeds[0]
+        if key.mode == "train" and key.function is None and key.variation in SEEDED and key.seed == request.seeds[0]
     ]
     compiling = _compiling(models, request, trace, "train")
     for key in keys:
@@ -296,9 +261,7 @@ def _with_exceptions(trial: Trial, key: Key, eager: Behaviour, compiled: Behavio
 CAUGHT = "an exception that its caller catches"
 
 
-def _compiled_alone(
-    models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace
-) -> Trial:
+def _compiled_alone(models: Models, request: ProofRequest, variant: Variant, trial: Trial, trace: CallTrace) -> Trial:
     """Compare functions alone, compiled against eager, with inputs that take a branch which the model does not take, or
     that make them raise. They run inside the `try` of their callers, since an exception of compiled code may come
     later."""
@@ -320,11 +283,7 @@ def _compiled_alone(
 
 
 def _chosen_alone(
-    models: Models,
-    request: ProofRequest,
-    functions: Sequence[FunctionPlace],
-    telling: Iterable[Key],
-    made: Made,
+    models: Models, request: ProofRequest, functions: Sequence[FunctionPlace], telling: Iterable[Key], made: Made
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Yield some of the `telling` calls of functions alone in the mode of the run, as `made` changes them."""
     mode = models.context.work.options.mode

@@ -66,17 +66,12 @@ class Compiling:
         return self.eager
 
     def called_compiled(
-        self,
-        key: Key,
-        case: Case | None = None,
-        watching: contextlib.AbstractContextManager[Any] | None = None,
+        self, key: Key, case: Case | None = None, watching: contextlib.AbstractContextManager[Any] | None = None
     ) -> Behaviour:
         """Make the compiled call that follows an eager one."""
         case = case or self.models.get_inputs(key.seed)[key.case]
         with watching or contextlib.nullcontext():
-            compiled = called(
-                self.models.context, self._model, self._compiled, case, key, self.watched, counts=False
-            )
+            compiled = called(self.models.context, self._model, self._compiled, case, key, self.watched, counts=False)
         if compiled.error is not None:
             self._seed = None
         return compiled

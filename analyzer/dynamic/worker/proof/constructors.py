@@ -30,9 +30,7 @@ def build_with(context: Context, mode: Mode, modules: Sequence[ModuleType], chan
     under_way: list[int] = []
 
     def construct(known: Callable[..., None], self: Any, *args: Any, **kwargs: Any) -> None:
-        if (
-            id(self) in under_way
-        ):  # the constructor of a base class gets the arguments that a changed one passes on
+        if id(self) in under_way:  # the constructor of a base class gets the arguments that a changed one passes on
             known(self, *args, **kwargs)
             return
         with contextlib.suppress(TypeError, ValueError):

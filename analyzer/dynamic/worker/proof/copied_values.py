@@ -20,14 +20,7 @@ import uuid
 from collections import deque
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from pathlib import PurePath
-from types import (
-    BuiltinFunctionType,
-    EllipsisType,
-    FunctionType,
-    MappingProxyType,
-    MethodType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, EllipsisType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -88,12 +81,7 @@ def plain(leaf: Any) -> Any:
     if isinstance(leaf, (type, *FUNCTIONS)):
         return f"{kind} {getattr(leaf, '__module__', '')}.{getattr(leaf, '__qualname__', '')}"
     if isinstance(leaf, functools.partial):
-        return [
-            kind,
-            plain(leaf.func),
-            [*map(plain, leaf.args)],
-            {k: plain(v) for k, v in leaf.keywords.items()},
-        ]
+        return [kind, plain(leaf.func), [*map(plain, leaf.args)], {k: plain(v) for k, v in leaf.keywords.items()}]
     if isinstance(leaf, (set, frozenset, KeysView)):
         return f"{kind} {_of_a_set(leaf)}"
     if isinstance(leaf, (ItemsView, ValuesView, MappingProxyType)):
@@ -181,9 +169,7 @@ def inside(value: Any) -> list[tuple[str, Any]]:
         return []
     found: list[tuple[str, Any]] = []
     if isinstance(value, dict):
-        found = [
-            (f"[{key!r}]" if is_plain(key) else f"[{n}]", v) for n, (key, v) in enumerate(dict.items(value))
-        ]
+        found = [(f"[{key!r}]" if is_plain(key) else f"[{n}]", v) for n, (key, v) in enumerate(dict.items(value))]
     elif isinstance(value, (list, tuple, deque)):
         found = [(f"[{number}]", item) for number, item in enumerate(value)]
     is_own = type(value).__module__.partition(".")[0] not in ("builtins", "functools", "torch", "numpy")
@@ -205,9 +191,7 @@ def contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tu
         return
     opened.add(id(value))
     size = f" of {len(value)}" if isinstance(value, CONTAINERS) else ""
-    keys = (
-        f": {', '.join(key for key, _ in items)}" if isinstance(value, dict) and len(items) <= DRAINED else ""
-    )
+    keys = f": {', '.join(key for key, _ in items)}" if isinstance(value, dict) and len(items) <= DRAINED else ""
     yield name, f"<{type(value).__name__}>{size}{keys}"
     for key, item in items:
         yield from contents(name + key, item, depth - 1, opened)

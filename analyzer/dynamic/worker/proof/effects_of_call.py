@@ -189,11 +189,7 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _count_calls(
-    model: Any,
-    called: Counter[str],
-    by_position: Counter[str],
-    written: Counter[str],
-    means: dict[str, list[float]],
+    model: Any, called: Counter[str], by_position: Counter[str], written: Counter[str], means: dict[str, list[float]]
 ) -> Iterator[None]:
     """Count the calls of modules, by the names that the model has for them before or after the call, and the later writes
     to their outputs.
@@ -274,12 +270,7 @@ def _record_callback_calls(model: Any) -> Iterator[dict[str, list[Any]]]:
 
 def _mean(output: torch.Tensor) -> float:
     """Return the mean absolute value of a tensor of numbers on a device; NaN for any other value."""
-    if (
-        output.layout != torch.strided
-        or output.device.type == "meta"
-        or output.is_quantized
-        or not output.numel()
-    ):
+    if output.layout != torch.strided or output.device.type == "meta" or output.is_quantized or not output.numel():
         return math.nan
     with torch.no_grad():
         return float(output.detach().abs().double().mean()) if output.dtype != torch.bool else math.nan
@@ -399,9 +390,7 @@ def _gradients(
 ) -> dict[str, Any]:
     """Return the gradients of parameters and of the inputs that require them, and which gradients of outputs were
     written to; empty if nothing is to be trained. With `second`, also the gradients of the sum of their squares."""
-    wanted = (
-        {f"parameter {n}": p for n, p in model.named_parameters()} if isinstance(model, nn.Module) else {}
-    )
+    wanted = {f"parameter {n}": p for n, p in model.named_parameters()} if isinstance(model, nn.Module) else {}
     wanted |= {f"input {number}": tensor for number, tensor in enumerate(tensors) if tensor.is_leaf}
     wanted = {name: tensor for name, tensor in wanted.items() if tensor.requires_grad}
     for tensor in wanted.values():
@@ -652,9 +641,7 @@ def _find_changed_names(
             continue
         pairs = [(x, y) for (x, n), (y, m) in zip(one, other, strict=True) if not (n == m and _same(x, y))]
         if pairs:
-            pairs = [
-                pair for pair in pairs if not all(isinstance(each, CONTAINERS) for each in pair)
-            ] or pairs
+            pairs = [pair for pair in pairs if not all(isinstance(each, CONTAINERS) for each in pair)] or pairs
             numbers = all(type(each) in (int, float) for pair in pairs for each in pair)
             found[name] = [y - x for x, y in pairs] if numbers else "changed"
             left |= {} if numbers else {name: [plain(y) for _, y in pairs]}

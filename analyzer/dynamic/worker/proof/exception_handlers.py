@@ -18,9 +18,7 @@ def caught_around(frame: FrameType | None, until: str) -> Caught:
     """Return the types of exceptions that the calls under way catch, in a `try` or under `contextlib.suppress`: from
     `frame` outwards to the function `until` of the worker."""
     found: dict[type[BaseException], None] = {}
-    while frame is not None and not (
-        frame.f_code.co_name == until and frame.f_globals.get("__name__") == _HERE
-    ):
+    while frame is not None and not (frame.f_code.co_name == until and frame.f_globals.get("__name__") == _HERE):
         for expression in _handlers(frame.f_code.co_filename, frame.f_lineno):
             found |= dict.fromkeys(_types(expression, frame))
         frame = frame.f_back
@@ -53,9 +51,7 @@ def _guarded_blocks(text: str) -> tuple[tuple[int, int, tuple[ast.expr | None, .
             expressions = tuple(handler.type for handler in node.handlers if not _raises_again(handler))
         elif isinstance(node, ast.With):
             calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
-            expressions = tuple(
-                arg for call in calls if _last_name(call.func) == "suppress" for arg in call.args
-            )
+            expressions = tuple(arg for call in calls if _last_name(call.func) == "suppress" for arg in call.args)
         if expressions and isinstance(node, (ast.Try, ast.With)):
             last = node.body[-1]
             found.append((node.body[0].lineno, last.end_lineno or last.lineno, expressions))

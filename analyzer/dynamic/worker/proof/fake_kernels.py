@@ -46,9 +46,7 @@ def disagreement(
         if predicted is not None and not found:
             name = operator_registry.operator_name(operator)
             found.extend(_result_differences(name, predicted[0], result))
-            if not operator_registry.declares_aliases(operator) and _in_memory(result) & _in_memory(
-                (args, kwargs)
-            ):
+            if not operator_registry.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
                 found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
             if not found and any(name in text for _, text in sources):
                 found.extend(_disagreement_for(operator, given))
@@ -67,9 +65,7 @@ def disagreement(
     return None
 
 
-def _vary_sizes(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _vary_sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Return other arguments: for each size, with tensors twice as long in every dimension of that size, because two
     sizes, or a size and a number, may be equal by chance. Then with each integer one less and one more, and with one
     more leading dimension of the tensors that have most dimensions."""
@@ -86,18 +82,14 @@ def _vary_sizes(
 
     sizes = dict.fromkeys(size for each in tensors for size in each.shape if size > 1)
     leaves, spec = pytree.tree_flatten((args, kwargs))
-    found = [
-        [longer(each, size) if isinstance(each, torch.Tensor) else each for each in leaves] for size in sizes
-    ]
+    found = [[longer(each, size) if isinstance(each, torch.Tensor) else each for each in leaves] for size in sizes]
     for number, each in enumerate(leaves):
         if isinstance(each, int) and not isinstance(each, bool):
             found += [[*leaves[:number], each + step, *leaves[number + 1 :]] for step in (-1, 1)]
     most = max((each.dim() for each in tensors), default=0)
     found.append(
         [
-            torch.stack([each.detach()] * 2)
-            if isinstance(each, torch.Tensor) and each.dim() == most
-            else each
+            torch.stack([each.detach()] * 2) if isinstance(each, torch.Tensor) and each.dim() == most else each
             for each in leaves
         ]
     )
@@ -127,9 +119,7 @@ def _result_differences(name: str, predicted: Any, given: Any) -> list[str]:
     one, other = pytree.tree_leaves(predicted), pytree.tree_leaves(given)
     if len(one) != len(other):
         return [f"the fake kernel of `{name}` tells of {len(one)} values, and it gives {len(other)}"]
-    pairs = [
-        pair for pair in zip(one, other, strict=True) if all(isinstance(each, torch.Tensor) for each in pair)
-    ]
+    pairs = [pair for pair in zip(one, other, strict=True) if all(isinstance(each, torch.Tensor) for each in pair)]
     return [
         f"the fake kernel of `{name}` tells of {_words(fake)}, and it gives {_words(real)}"
         for fake, real in pairs
@@ -147,9 +137,7 @@ def _agree(fake: torch.Tensor, real: torch.Tensor) -> bool:
     if not real.numel():
         return True
     steps = [
-        (one, other)
-        for size, one, other in zip(real.shape, fake.stride(), real.stride(), strict=True)
-        if size > 1
+        (one, other) for size, one, other in zip(real.shape, fake.stride(), real.stride(), strict=True) if size > 1
     ]
     return all(one == other for one, other in steps)
 
@@ -158,9 +146,7 @@ def _in_memory(values: Any) -> set[int]:
     """Return the memory addresses of the tensors among some values: a graph may reuse the memory of an operator's
     arguments, and write to its results."""
     tensors = [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
-    return {
-        each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided and each.numel()
-    }
+    return {each.untyped_storage().data_ptr() for each in tensors if each.layout == torch.strided and each.numel()}
 
 
 def _words(tensor: torch.Tensor) -> str:

@@ -70,12 +70,7 @@ class _Known:
 
 
 def _answer_request(
-    work: Work,
-    request: ProofRequest,
-    room: Path,
-    fresh: Callable[[], Context],
-    journal: Journal,
-    known: _Known | None,
+    work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context], journal: Journal, known: _Known | None
 ) -> _Known:
     """Answer one request. Known results of the unmodified code are used again if they suffice."""
     began = time.monotonic()
@@ -127,12 +122,7 @@ def _answer_request(
 
 
 def _call_unmodified(
-    work: Work,
-    request: ProofRequest,
-    room: Path,
-    fresh: Callable[[], Context],
-    trace: Path,
-    seconds: float,
+    work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context], trace: Path, seconds: float
 ) -> _Known:
     """Run the unmodified code. If a kernel fails on an accelerator, its process cannot continue there, and another one
     makes the calls, without the inputs that caused the failure."""
@@ -159,21 +149,13 @@ def _before(fresh: Callable[[], Context], request: ProofRequest, trace: Path) ->
     return trials.before(fresh(), request, trace)
 
 
-def _try_variant(
-    variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float
-) -> Trial:
+def _try_variant(variant: Variant, after: Callable[[], Trial], path: Path, work: Work, seconds: float) -> Trial:
     """Return the trial of a variant, from a separate process."""
-    return _in_child(
-        Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant)
-    )
+    return _in_child(Trial, path, after, work.root, seconds, functools.partial(_without_answer, work, variant))
 
 
 def _after(
-    fresh: Callable[[], Context],
-    request: ProofRequest,
-    variant: Variant,
-    trace: Path,
-    wide: Sequence[Path] = (),
+    fresh: Callable[[], Context], request: ProofRequest, variant: Variant, trace: Path, wide: Sequence[Path] = ()
 ) -> Trial:
     return trials.after(fresh(), request, variant, trace, wide)
 
@@ -192,12 +174,7 @@ def _without_answer(work: Work, variant: Variant, why: str, is_late: bool) -> Tr
 
 
 def _in_child(
-    kind: type[_T],
-    path: Path,
-    work: Callable[[], _T],
-    root: str,
-    seconds: float,
-    failed: Callable[[str, bool], _T],
+    kind: type[_T], path: Path, work: Callable[[], _T], root: str, seconds: float, failed: Callable[[str, bool], _T]
 ) -> _T:
     """Return the result of `work` in a copy of this process. If there is none, return the result of `failed`, which
     gets the reason and whether the time was over."""

@@ -51,11 +51,7 @@ def global_state() -> dict[str | bytes, Any]:
     if numpy := sys.modules.get("numpy"):
         found["numpy's errors"] = dict(numpy.geterr())
     for name, logger in [("root", logging.root), *logging.root.manager.loggerDict.items()]:
-        if isinstance(logger, logging.Logger) and (logger.level, logger.disabled, logger.propagate) != (
-            0,
-            False,
-            True,
-        ):
+        if isinstance(logger, logging.Logger) and (logger.level, logger.disabled, logger.propagate) != (0, False, True):
             found[f"logger {name}"] = [logger.level, logger.disabled, logger.propagate]
     return found
 
@@ -95,11 +91,7 @@ def environment_read(paths: Set[str] | None = None) -> Iterator[dict[str, None]]
 
     def noting(environment: os._Environ[str], name: str) -> str:
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__") in (
-            "os",
-            "collections.abc",
-            "_collections_abc",
-        ):
+        while frame is not None and frame.f_globals.get("__name__") in ("os", "collections.abc", "_collections_abc"):
             frame = frame.f_back
         path = frame.f_code.co_filename if frame is not None else ""
         if isinstance(name, str) and (is_user_file(path) if paths is None else path in paths):

@@ -121,9 +121,7 @@ def resize_rows(rows: int) -> Vary:
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
         shape = shape_of(value, 0)
-        return map_tensors(
-            value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t
-        )
+        return map_tensors(value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t)
 
     return vary
 
@@ -350,8 +348,7 @@ def same_twice(value: Any, _draw: torch.Generator) -> Any:
     leaves, tree = pytree.tree_flatten(value)
     known: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
     found = [
-        known.setdefault((leaf.dtype, leaf.shape), leaf) if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
+        known.setdefault((leaf.dtype, leaf.shape), leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
     ]
     return pytree.tree_unflatten(found, tree)
 

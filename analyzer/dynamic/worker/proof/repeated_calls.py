@@ -102,9 +102,7 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
     """Yield calls with other inputs, one kind after the other."""
     first, *others = models.get_inputs(seed)
     if others:
-        yield Kind(
-            "with each set of inputs", tuple((each.label or "given", each) for each in (first, *others))
-        )
+        yield Kind("with each set of inputs", tuple((each.label or "given", each) for each in (first, *others)))
     numbers = [*range(1, CALLS), *range(-1, -CALLS, -1)]
     values = [("of other values", _changed(first, other_values, number)) for number in numbers]
     yield Kind("with other values", (("given", first), *values))
@@ -113,14 +111,10 @@ def other_inputs(models: Models, seed: int) -> Iterator[Kind]:
         larger = [(f"with integers larger by {by}", _changed(first, other_integers, by)) for by in numbers]
         yield Kind("with other integers", (("given", first), *larger), may_recompile=True)
     rows = (("of length one", 1), (EMPTY, 0))
-    yield Kind(
-        "with short inputs", tuple((words, _changed(first, with_rows, number)) for words, number in rows)
-    )
+    yield Kind("with short inputs", tuple((words, _changed(first, with_rows, number)) for words, number in rows))
     for dimension in range(min(dimensions((first.args, first.kwargs)), DIMENSIONS)):
         yield Kind(
-            f"with other lengths of dimension {dimension}",
-            tuple(_lengths(first, dimension)),
-            may_recompile=True,
+            f"with other lengths of dimension {dimension}", tuple(_lengths(first, dimension)), may_recompile=True
         )
 
 
@@ -140,12 +134,7 @@ class LaterCalls:
     """One compiled model, and an eager one beside it."""
 
     def __init__(
-        self,
-        models: Models,
-        watched: Sequence[ModuleType],
-        unstable: frozenset[str],
-        mode: Mode,
-        differing: Differing,
+        self, models: Models, watched: Sequence[ModuleType], unstable: frozenset[str], mode: Mode, differing: Differing
     ) -> None:
         self._compiling = Compiling(models, watched, unstable, mode, backend="aot_eager")
         self._differing = differing
@@ -174,9 +163,7 @@ class LaterCalls:
             if eager.random != compiled.random:  # it draws other numbers, so its values say nothing
                 continue
             if found := self._differing(eager, compiled, compiling.ignored):
-                return Later(
-                    difference=f"it differs from eager code: {found} (inputs {words})", only_empty=only_empty
-                )
+                return Later(difference=f"it differs from eager code: {found} (inputs {words})", only_empty=only_empty)
         always: dict[Place, str] = {}
         if len(again) > LAST:
             *others, last = again[-LAST:]
@@ -194,9 +181,7 @@ def _exception(seen: Behaviour) -> str:
 def _guard(event: RecompileEvent) -> str:
     """Return the guard of the newest compiled code that failed, without its compile id."""
     newest = max(
-        event.reasons,
-        key=lambda reason: [int(n) for n in _id(reason).split("/") if n.isdecimal()],
-        default="",
+        event.reasons, key=lambda reason: [int(n) for n in _id(reason).split("/") if n.isdecimal()], default=""
     )
     return guard_text(newest).removeprefix(f"{_id(newest)}: ")
 

@@ -167,11 +167,7 @@ def judge_values(
     mistakes = [
         (at, text)
         for at in unequal
-        if (
-            text := _finite_on_one_side(
-                one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at
-            )
-        )
+        if (text := _finite_on_one_side(one[at][1], other[at][1], found.eager.leaves[at][1], found.compiled, at))
     ]
     if mistakes:
         at, text = mistakes[0]
@@ -249,9 +245,7 @@ def _wide(
     if one.dtype != other.dtype or one.seen.random != other.seen.random:
         return "in a wide dtype the code draws other random numbers"
     for (_, left), (_, right) in zip(before.leaves, after.leaves, strict=True):
-        if isinstance(left, torch.Tensor) and (
-            not isinstance(right, torch.Tensor) or left.shape != right.shape
-        ):
+        if isinstance(left, torch.Tensor) and (not isinstance(right, torch.Tensor) or left.shape != right.shape):
             return "in a wide dtype the code gives other shapes"
     if compiled:
         return Wide(one.dtype, before, None, one.coarsest, one.own)
@@ -282,11 +276,7 @@ def _tensors(seen: Behaviour) -> Iterator[tuple[tuple[str, str], torch.Tensor]]:
     )
     for field, values in fields:
         for name, value in values.items():
-            if (
-                isinstance(value, torch.Tensor)
-                and value.is_floating_point()
-                and value.layout == torch.strided
-            ):
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.layout == torch.strided:
                 yield (field, name), value
 
 

@@ -54,11 +54,8 @@ def _is_as_built(built: _Built) -> bool:
 def _not_in_state(model: nn.Module) -> list[Any]:
     """Return state of a model, beyond buffers and attributes, that calls might change: of parameters, modules and
     hooks."""
-    found: list[Any] = [
-        (name, id(each), each._version, each.requires_grad) for name, each in model.named_parameters()
-    ]
+    found: list[Any] = [(name, id(each), each._version, each.requires_grad) for name, each in model.named_parameters()]
     found += [
-        (name, id(module), *(len(getattr(module, hooks)) for hooks in HOOKS))
-        for name, module in model.named_modules()
+        (name, id(module), *(len(getattr(module, hooks)) for hooks in HOOKS)) for name, module in model.named_modules()
     ]
     return found

@@ -29,10 +29,7 @@ def shared(outputs: Iterable[Any], inputs: Iterable[Any], model: Any) -> frozens
         if one is not None and one == two
     }
     found |= {
-        (name, other)
-        for name, one in non_parameters.items()
-        for other, two in passed
-        if one is not None and one == two
+        (name, other) for name, one in non_parameters.items() for other, two in passed if one is not None and one == two
     }
     return frozenset(found)
 
@@ -100,11 +97,7 @@ def _memory(tensor: torch.Tensor) -> Any:
     if tensor.layout != torch.strided or not tensor.numel():
         return None
     try:
-        return (
-            (str(tensor.device), tensor.untyped_storage().data_ptr())
-            if tensor.device.type != "meta"
-            else None
-        )
+        return (str(tensor.device), tensor.untyped_storage().data_ptr()) if tensor.device.type != "meta" else None
     except (RuntimeError, NotImplementedError):  # a class of its own, without memory
         return None
 

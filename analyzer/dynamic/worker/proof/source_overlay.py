@@ -44,12 +44,7 @@ class Overlay:
                 return code
             given, text = found
             lines = io.StringIO(text).readlines()
-            linecache.cache[path] = (
-                len(text),
-                None,
-                lines,
-                path,
-            )  # no time: it is never compared with the file
+            linecache.cache[path] = (len(text), None, lines, path)  # no time: it is never compared with the file
             plain: CodeType = of.source_to_code(text, path)
             if self._mark is None:
                 return plain

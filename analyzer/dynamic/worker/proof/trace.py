@@ -16,19 +16,9 @@ import torch
 from tcready.dynamic.worker.core.calling import settle
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.proof.behaviour import Behaviour
-from tcready.dynamic.worker.proof.behaviour_differences import (
-    compiled_difference,
-    difference,
-    same_digits,
-)
+from tcready.dynamic.worker.proof.behaviour_differences import compiled_difference, difference, same_digits
 from tcready.dynamic.worker.proof.branch_coverage import BranchCoverage
-from tcready.dynamic.worker.proof.calls import (
-    Key,
-    alone,
-    calls_of_model,
-    cost,
-    shortest,
-)
+from tcready.dynamic.worker.proof.calls import Key, alone, calls_of_model, cost, shortest
 from tcready.dynamic.worker.proof.repeated_calls import Later
 from tcready.dynamic.worker.proof.rounding import (
     Rounding,
@@ -59,12 +49,7 @@ from tcready.dynamic.worker.proof.variations import (
     built_with,
     set_to,
 )
-from tcready.schema.proof import (
-    SLOWER,
-    Differs,
-    FunctionPlace,
-    ProofRequest,
-)
+from tcready.schema.proof import SLOWER, Differs, FunctionPlace, ProofRequest
 
 REPEATS = 4
 PAUSE = 0.1
@@ -136,9 +121,7 @@ class CallTrace:
             found = found[0], f"{found[1]}; by tolerance, since {judged.why}"
         return judged.actual, found
 
-    def differing_by_tolerance(
-        self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]
-    ) -> str | None:
+    def differing_by_tolerance(self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]) -> str | None:
         """Return the first difference in a compiled call of the model that has no counterpart in a wide dtype."""
         return compiled_difference(expected, self.rounded(None, expected, actual), ignored)
 
@@ -252,11 +235,7 @@ def _rounds_alike(models: Models, request: ProofRequest, trace: CallTrace) -> bo
     output and gradient."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
-    return all(
-        same_digits(known[key], call())
-        for key, call in calls_of_model(models, first)
-        if key.variation == GIVEN
-    )
+    return all(same_digits(known[key], call()) for key, call in calls_of_model(models, first) if key.variation == GIVEN)
 
 
 NAMED = 2

@@ -40,10 +40,7 @@ from tcready.dynamic.worker.proof.compiled_comparison import capture_variant, co
 from tcready.dynamic.worker.proof.constructors import fitting_builds
 from tcready.dynamic.worker.proof.global_state import environment_read, global_state, left_otherwise
 from tcready.dynamic.worker.proof.repeated_calls import TrainingStudy, compare_training
-from tcready.dynamic.worker.proof.rounding import (
-    UnsettledError,
-    WideCalls,
-)
+from tcready.dynamic.worker.proof.rounding import UnsettledError, WideCalls
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.sharing import described
 from tcready.dynamic.worker.proof.source_overlay import Overlay
@@ -63,24 +60,12 @@ from tcready.dynamic.worker.proof.trace import (
     shared_of,
     threads_of,
 )
-from tcready.dynamic.worker.proof.variations import (
-    FOR_NONE_IN_MODULES,
-    GIVEN,
-    LOGGED,
-    OTHER_TYPES,
-    RETYPED,
-    SEEDED,
-)
+from tcready.dynamic.worker.proof.variations import FOR_NONE_IN_MODULES, GIVEN, LOGGED, OTHER_TYPES, RETYPED, SEEDED
 from tcready.dynamic.worker.proof.warmed_models import CalledBefore
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
-from tcready.schema.proof import (
-    ProofRequest,
-    ProofResult,
-    Trial,
-    Variant,
-)
+from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
 
 LEAST = 1.5
 """Seconds that a function gets, alone, in one mode."""
@@ -141,9 +126,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
                 trace.calls.append((key, seen))
                 nothing = says_nothing(key, seen)
                 sides.settle(
-                    counts=seen.is_comparable and not nothing,
-                    raised=seen.error is not None,
-                    compared=not nothing,
+                    counts=seen.is_comparable and not nothing, raised=seen.error is not None, compared=not nothing
                 )
                 is_of_a_type = key.variation in RETYPED and seen.error is None
                 if key.function is None and seen.error not in raised and not says_nothing(key, seen):
@@ -244,8 +227,7 @@ def call_widely(
         functions = variant.functions if variant is not None else request.functions
         until = time.monotonic() + 2 * request.seconds
         for key, call in itertools.chain(
-            calls_of_model(models, request, widening),
-            alone(models, request, functions, widening=widening),
+            calls_of_model(models, request, widening), alone(models, request, functions, widening=widening)
         ):
             if key not in wanted or time.monotonic() > until:
                 continue
@@ -258,11 +240,7 @@ def call_widely(
 
 
 def after(
-    context: Context,
-    request: ProofRequest,
-    variant: Variant,
-    trace_path: Path,
-    wide_paths: Sequence[Path] = (),
+    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, wide_paths: Sequence[Path] = ()
 ) -> Trial:
     """Make the same calls with a variant; if all agree, capture it and compare compiled code with eager code.
 
@@ -335,9 +313,7 @@ def _compare_eager(
         return Trial(variant.name, context.journal.observation), None, models
     trace: CallTrace = torch.load(trace_path, weights_only=False)
     if wide_paths:
-        trace.wide = WideCalls(
-            *(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths)
-        )
+        trace.wide = WideCalls(*(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths))
     found = difference(trace.building, build.seen, trace.restless)
     text = f"{found[1]} (import and build of the model)" if found is not None else None
     if weights_built(models, request) != trace.weights:
@@ -360,9 +336,7 @@ def _compare_eager(
     notice: str | None = None
     conditions: dict[str, str] = {}
     of_other_types: dict[str, str] = {}
-    wanted = {
-        key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions
-    }
+    wanted = {key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions}
     for calls in (calls_of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
             expected = wanted.pop(key, None)
@@ -379,9 +353,7 @@ def _compare_eager(
                 and (expected.structure != actual.structure or len(expected.inputs) != len(actual.inputs))
             )
             sides.settle(
-                counts=actual.is_comparable and not nothing,
-                raised=actual.error is not None,
-                compared=not nothing,
+                counts=actual.is_comparable and not nothing, raised=actual.error is not None, compared=not nothing
             )
             compared -= nothing
             if nothing:
@@ -392,10 +364,7 @@ def _compare_eager(
                 found = begun.difference(key, expected, actual, trace.restless)
             apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
             if found is None and apart and actual.error is None:
-                found = (
-                    "state",
-                    f"{described(min(apart))} do not share memory, or are not one object, any more",
-                )
+                found = ("state", f"{described(min(apart))} do not share memory, or are not one object, any more")
             if found is not None and is_condition(trace, key, expected, actual):
                 of_kind = of_other_types if key.variation in OTHER_TYPES else conditions
                 of_kind.setdefault(key.only, found[1])

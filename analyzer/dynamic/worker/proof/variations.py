@@ -100,25 +100,17 @@ LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
 """Detects a hard-coded length; some models require a multiple of the given size."""
 LONGER_COMPILED = InDimension("longer", one_more, 1).name
 """The one that is also compiled: Dynamo compiles again for each size, which takes time."""
-NO_NUMBERS = {
-    "with an infinity": floats_of(first_of(float("inf"))),
-    "with a NaN": floats_of(first_of(float("nan"))),
-}
+NO_NUMBERS = {"with an infinity": floats_of(first_of(float("inf"))), "with a NaN": floats_of(first_of(float("nan")))}
 NAN, INFINITY = float("nan"), float("inf")
 NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
     "with a NaN in the second place": floats_of(at_place(NAN, 1)),
     "with a NaN in the last place": floats_of(at_place(NAN, -1)),
     "with a negative infinity in the last place": floats_of(at_place(-INFINITY, -1)),
-    "with some NaN": lambda value, draw: some_of(floats_of(lambda t: torch.full_like(t, NAN)), 1 / 8)(
-        value, draw
-    ),
+    "with some NaN": lambda value, draw: some_of(floats_of(lambda t: torch.full_like(t, NAN)), 1 / 8)(value, draw),
 }
 """Code that compares one part of an input with another may detect it only there."""
 MASKED_OUT = {
-    **{
-        f"masks turned, {floats}": then_of(VARIATIONS["masks turned"], change)
-        for floats, change in NO_NUMBERS.items()
-    },
+    **{f"masks turned, {floats}": then_of(VARIATIONS["masks turned"], change) for floats, change in NO_NUMBERS.items()},
     **{
         f"{masks}, with some NaN": then_of(OF_MASKS[masks], NO_NUMBERS_ELSEWHERE["with some NaN"])
         for masks in ("masks in part", "masks of padding")
@@ -180,10 +172,7 @@ LEFT_OUT_BY_NUMBER = {
 """The same: a length or a label excludes values that are not numbers."""
 
 
-OF_SEVERAL: dict[str, Vary] = {
-    "with each tensor apart": each_apart_of,
-    "with the same tensor again": same_twice,
-}
+OF_SEVERAL: dict[str, Vary] = {"with each tensor apart": each_apart_of, "with the same tensor again": same_twice}
 """For inputs with several tensors: exchanged tensors are detected if they differ, or if they are one object."""
 RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
@@ -252,9 +241,7 @@ LARGER = "given, with larger numbers"
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     {
         **OTHER_NUMBERS,
-        "given, with numbers that are zero": lambda leaf: (
-            type(leaf)(0) if type(leaf) in (int, float) else leaf
-        ),
+        "given, with numbers that are zero": lambda leaf: type(leaf)(0) if type(leaf) in (int, float) else leaf,
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with the next members of enums": lambda leaf: member_behind(leaf, 1),
@@ -265,9 +252,7 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
         "given, with integers for floats": lambda leaf: math.ceil(leaf) if is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
-        "given, with numbers negated and less by one": lambda leaf: (
-            -leaf - 1 if type(leaf) in (int, float) else leaf
-        ),
+        "given, with numbers negated and less by one": lambda leaf: -leaf - 1 if type(leaf) in (int, float) else leaf,
     }
 )
 """The same with zeros, with inverted Python flags among the arguments, and with larger numbers."""
@@ -341,16 +326,11 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
     "with masks of integers": kinds(same_of, same_of, lambda t: t.long()),
     "with floats of 64 bits": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
-    IN_SHORT: kinds(
-        same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of
-    ),
+    IN_SHORT: kinds(same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of),
     IN_BYTES: floats_of(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
-    COMPLEX: floats_of(
-        lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t
-    ),
+    COMPLEX: floats_of(lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t),
     SOFT_MASKS: lambda value, draw: map_tensors(
-        value,
-        lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t,
+        value, lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t
     ),
 }
 LONGER_LISTS = "with longer lists"
@@ -380,26 +360,13 @@ MAY_NOT_FIT = frozenset(
 )
 """Variations that the code may not support: exceptions with them mean nothing."""
 OTHER_TYPES = frozenset(
-    {
-        IN_FLOAT16,
-        IN_SHORT,
-        IN_BYTES,
-        COMPLEX,
-        SOFT_MASKS,
-        LARGEST_FLOATS,
-        AS_NUMPY,
-        *OF_OTHER_RANK,
-        *OF_ONE_TENSOR,
-    }
+    {IN_FLOAT16, IN_SHORT, IN_BYTES, COMPLEX, SOFT_MASKS, LARGEST_FLOATS, AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR}
 )
 """Inputs of other types, sizes or magnitudes than the given ones: a difference with them limits a change, and `fix`
 still proposes it."""
 BY_CHANCE = frozenset({AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR})
 """Those of them that code supports only by chance: an exception with them after a change means nothing either."""
-GRADIENTS_TURNED = {
-    "infer": "given, in eval mode with gradients",
-    "train": "given, in train mode without gradients",
-}
+GRADIENTS_TURNED = {"infer": "given, in eval mode with gradients", "train": "given, in train mode without gradients"}
 """By mode: gradients are on if they are off otherwise, or off."""
 IN_INFERENCE_MODE = "given, in inference mode"
 UNDER_AUTOCAST = "given, under autocast"
@@ -412,9 +379,7 @@ OTHER_MODE_INSIDE = "given, with the modules inside in the other mode"
 FROZEN = "given, with every other parameter frozen"
 GRADIENTS_LEFT = "given, with gradients left on the parameters"
 """In inference, to compare gradients that a call leaves: it may clear them."""
-ENVIRONMENT = {
-    f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")
-}
+ENVIRONMENT = {f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")}
 """Values of the environment variables that the code reads."""
 LOGGED = {"given, with loggers at DEBUG": logging.DEBUG, "given, with loggers at CRITICAL": logging.CRITICAL}
 """Levels of all loggers except torch's during a call."""
@@ -528,9 +493,7 @@ def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
     values: list[tuple[str, float | str]] = [(f"integers {n}", n) for each in whole for n in (each, each + 1)]
     values += [(f"floats {number:g}", float(number)) for number in numbers]
     values += [(f"strings {text!r}", text) for text in constants if isinstance(text, str)]
-    return {
-        f"given, with {what}{where}": at(constant) for where in ("", IN_MODULES) for what, constant in values
-    }
+    return {f"given, with {what}{where}": at(constant) for where in ("", IN_MODULES) for what, constant in values}
 
 
 IN_MODULES = " in modules"
@@ -561,9 +524,7 @@ def size_variations(constants: tuple[float | str, ...]) -> frozenset[str]:
 
 def late(constants: tuple[float | str, ...]) -> frozenset[str]:
     """Return the names of variations that may spoil state of the model: they are tried last."""
-    return (
-        size_variations(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
-    )
+    return size_variations(constants) | LAST.keys() | LEFT_OUT_BY_NUMBER.keys() | {ON_META, *FOR_NONE_IN_MODULES}
 
 
 def _one(number: float, way: int) -> Vary:
@@ -614,10 +575,7 @@ def _without_tensors(items: list[Any]) -> list[Any]:
     return [] if all(isinstance(each, torch.Tensor) for each in items) else items
 
 
-OF_LISTS: dict[str, Vary] = {
-    LONGER_LISTS: _in_lists(_with_one_more_tensor),
-    EMPTY_LISTS: _in_lists(_without_tensors),
-}
+OF_LISTS: dict[str, Vary] = {LONGER_LISTS: _in_lists(_with_one_more_tensor), EMPTY_LISTS: _in_lists(_without_tensors)}
 
 
 def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
@@ -661,9 +619,7 @@ OF_DICTS: dict[str, Vary] = {
 
 def _is_another(value: Any, change: Vary) -> bool:
     """Return whether inputs have other types or sizes after a change."""
-    one, other = (
-        [(x.dtype, x.shape) for x in tensors_of(each)] for each in (value, change(value, torch.Generator()))
-    )
+    one, other = ([(x.dtype, x.shape) for x in tensors_of(each)] for each in (value, change(value, torch.Generator())))
     return one != other
 
 
@@ -724,11 +680,7 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
     counts = any(counts_of(tensor) for tensor in tensors)
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
-    others = {
-        **OF_OTHER_TYPES,
-        **OF_ONE_TENSOR,
-        **OF_LISTS,
-    }
+    others = {**OF_OTHER_TYPES, **OF_ONE_TENSOR, **OF_LISTS}
     unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
     lengths = {each.name: each for each in _length_variations(constants)}
     shape = shape_of(value, 0) or ()

@@ -10,14 +10,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.measure.precision import (
-    call_in,
-    case_in,
-    computed_in,
-    eps_of,
-    wide_dtype,
-    widen_in_place,
-)
+from tcready.dynamic.worker.measure.precision import call_in, case_in, computed_in, eps_of, wide_dtype, widen_in_place
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.variations import IN_DOUBLE
 from tcready.dynamic.worker.torch_internals.dispatch import WideningMode

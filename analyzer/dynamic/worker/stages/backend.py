@@ -21,13 +21,7 @@ from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.core.toolchain import cache_folder, compiler_cache, missing_toolchain
-from tcready.dynamic.worker.measure.agreement import (
-    UNSTEADY_WORDS,
-    ComparedCalls,
-    Prepare,
-    judge,
-    rounding_words,
-)
+from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, ComparedCalls, Prepare, judge, rounding_words
 from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import tensors_in
 from tcready.dynamic.worker.measure.precision import Called, called, called_eagerly
@@ -95,12 +89,7 @@ def _case(context: Context, case: Case) -> str:
     else:
         warm, _ = _compile_and_call(context, case, "default", "warm")
         found = keep(
-            replace(
-                found,
-                warm_seconds=warm.cold_seconds,
-                cache_hits=warm.cache_hits,
-                cache_misses=warm.cache_misses,
-            )
+            replace(found, warm_seconds=warm.cold_seconds, cache_hits=warm.cache_hits, cache_misses=warm.cache_misses)
         )
         parts.append(f"warm {_seconds(found.warm_seconds)}")
     parts.append(_counted(found))
@@ -124,9 +113,7 @@ def _case(context: Context, case: Case) -> str:
             else:
                 keep(graphs)
                 excluded = (
-                    f", {counted(len(graphs.cudagraph_skips), 'reason')} for none"
-                    if graphs.cudagraph_skips
-                    else ""
+                    f", {counted(len(graphs.cudagraph_skips), 'reason')} for none" if graphs.cudagraph_skips else ""
                 )
                 parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + excluded)
     cut_text = f"; {' and '.join(cut)} not run: {BUDGET_SPENT}" if cut else ""
@@ -139,17 +126,11 @@ def _seconds(value: float | None) -> str:
 
 def _counted(found: Backend) -> str:
     fallbacks = sum(item.count for item in found.fallbacks)
-    numbers = (
-        (found.kernels, "kernel"),
-        (found.extern_calls, "extern call"),
-        (fallbacks, "fallback operator"),
-    )
+    numbers = ((found.kernels, "kernel"), (found.extern_calls, "extern call"), (fallbacks, "fallback operator"))
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _compile_and_call(
-    context: Context, case: Case, mode: str, note: str = COLD
-) -> tuple[Backend, CallOutcome]:
+def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, CallOutcome]:
     """Compile again (with the content of the cache folder) and call; `cold_seconds` is the additional time of the first
     call."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
@@ -228,9 +209,5 @@ def _add_difference(
 
 
 STEP = Step(
-    "backend",
-    run,
-    requires=("capture",),
-    is_requested=lambda context: context.work.options.backend,
-    needs_values=True,
+    "backend", run, requires=("capture",), is_requested=lambda context: context.work.options.backend, needs_values=True
 )

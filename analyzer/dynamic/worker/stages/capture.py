@@ -94,11 +94,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     with tracing.traced_into(context.work.options.trace_out):
         for name in CALLS:
             record = cold if name == CALLS[0] else Record()
-            counting = (
-                [backend.count(), operator_calls.watching(context.custom_ops, case)]
-                if name == CALLS[-1]
-                else []
-            )
+            counting = [backend.count(), operator_calls.watching(context.custom_ops, case)] if name == CALLS[-1] else []
             # From the cold call on: a graph is replaced when it is made.
             watchers = [backend.adopting(), *counting]
             splitting = distributed.watching(found.splits, case.name, context)
@@ -143,9 +139,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     found.by_case.append((case, backend.counts))
 
 
-def _change_values(
-    context: Context, compiled: Callable[..., Any], case: Case, backend: CountingBackend
-) -> None:
+def _change_values(context: Context, compiled: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
     """Call eager and compiled code with other values, if these may lead to other code."""
     if not context.compares or context.work.options.processes or context.stand_ins is not None:
         return

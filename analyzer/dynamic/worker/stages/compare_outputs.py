@@ -81,18 +81,12 @@ class _Pair:
 
 
 def _pairs(context: Context) -> Iterator[_Pair]:
-    for case, expected, actual in zip(
-        context.cases, context.eager_outcomes, context.compiled_outcomes, strict=True
-    ):
+    for case, expected, actual in zip(context.cases, context.eager_outcomes, context.compiled_outcomes, strict=True):
         yield _Pair(case, 1, expected, actual)
         if case.label in context.eager_again and case.label in context.compiled_again:
             yield _Pair(case, 2, context.eager_again[case.label], context.compiled_again[case.label])
 
 
 STEP = Step(
-    "parity",
-    run,
-    requires=("capture", "in_turn"),
-    is_requested=lambda context: context.compares,
-    needs_values=True,
+    "parity", run, requires=("capture", "in_turn"), is_requested=lambda context: context.compares, needs_values=True
 )

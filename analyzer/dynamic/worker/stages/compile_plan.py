@@ -35,28 +35,14 @@ from tcready.dynamic.worker.plan.region_trials import (
     proved_regions,
     repeated_groups,
 )
-from tcready.dynamic.worker.plan.rollback import (
-    PRODUCTION,
-    ROLLBACK,
-    checkpoint,
-    production_fails,
-    rollback_fails,
-)
+from tcready.dynamic.worker.plan.rollback import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.compile_calls import (
     has_nested_regions,
     isolates_recompiles,
     takes_recompile_limit,
 )
-from tcready.portable.compile_code import (
-    Tree,
-    accessor,
-    compiling,
-    is_bare_leaf,
-    node_of,
-    tree_of,
-    with_option,
-)
+from tcready.portable.compile_code import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of, with_option
 from tcready.portable.target import Target
 from tcready.schema.enums import PLACEMENT_WORDS, PlacementName
 from tcready.schema.observation import ModuleShare
@@ -134,13 +120,7 @@ class _Study:
                 else "nothing was tried"
             )
             return Plan(
-                "eager" if tried else "none",
-                "",
-                None,
-                why,
-                tuple(self.placements),
-                regions=regions,
-                cut=tuple(cut),
+                "eager" if tried else "none", "", None, why, tuple(self.placements), regions=regions, cut=tuple(cut)
             )
         placement = best.placement
         return Plan(
@@ -217,9 +197,7 @@ def _try_placements(study: _Study) -> None:
             raised = study.place("whole", code, "with a higher recompile limit")
             if raised is not None and raised.sound and (raised.share or 0.0) > (whole.share or 0.0):
                 whole = raised
-        capturing = study.place(
-            "whole", CAPTURING + whole.code, "with numbers and sizes that depend on data in graphs"
-        )
+        capturing = study.place("whole", CAPTURING + whole.code, "with numbers and sizes that depend on data in graphs")
         if capturing is not None and _is_clean(capturing):
             study.regions.append(_whole_region(capturing))
     if clean and whole is not None:
@@ -284,9 +262,7 @@ def _comment_on_target(context: Context) -> str:
     *_, last = name.split(".")
     if context.journal.observation.modules or not last.isidentifier():
         return ""
-    return (
-        f"  # model: the method `{last}` of a model" if "." in name else f"  # model: the function `{last}`"
-    )
+    return f"  # model: the method `{last}` of a model" if "." in name else f"  # model: the function `{last}`"
 
 
 def _share(found: Measured) -> float:
@@ -374,9 +350,7 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
-        shares = replace(
-            trial, ops_share=sums.ops_share(trial.modules), time_share=sums.time_share(trial.modules)
-        )
+        shares = replace(trial, ops_share=sums.ops_share(trial.modules), time_share=sums.time_share(trial.modules))
         share = shares.ops_share or 0.0
         alone = share > LARGE or share * doubt > DOUBT or sums.lent(trial.modules)
         if not only and alone and study.note(f"{trial.name} in the whole model"):
@@ -465,9 +439,7 @@ class _Sums:
 
     def _sum(self, names: Iterable[str], of: Callable[[ModuleShare], float | None]) -> float:
         changes = (
-            (of(self.together[name]) or 0) - (of(self.eager[name]) or 0)
-            for name in names
-            if name in self.together
+            (of(self.together[name]) or 0) - (of(self.eager[name]) or 0) for name in names if name in self.together
         )
         return (of(self.eager[""]) or 0) + sum(changes)
 
@@ -476,9 +448,7 @@ def _misses_operations(study: _Study, whole: Placement, trial: RegionTrial) -> b
     """Return whether compiling the whole model leaves operations of a region out of graphs."""
     modules = {module.name: module for module in study.measured[whole.code].modules}
     return any(
-        (modules[name].ops_captured or 0) < (modules[name].ops or 0)
-        for name in trial.modules
-        if name in modules
+        (modules[name].ops_captured or 0) < (modules[name].ops or 0) for name in trial.modules if name in modules
     )
 
 
@@ -487,8 +457,7 @@ def _join_lines(trials: Iterable[RegionTrial]) -> str:
     lines = [line for trial in trials for line in trial.code.splitlines()]
     settings = dict.fromkeys(line for line in lines if line.startswith(SETTING))
     codes = dict.fromkeys(
-        "\n".join(line for line in trial.code.splitlines() if not line.startswith(SETTING))
-        for trial in trials
+        "\n".join(line for line in trial.code.splitlines() if not line.startswith(SETTING)) for trial in trials
     )
     return "\n".join([*settings, *codes])
 
@@ -564,9 +533,7 @@ def _complete_plan(study: _Study) -> Plan:
     best = choose(study.placements, study.times)
     rollback = production = saved = ""
     if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
-        rollback = _unless(
-            study, "the way back", rollback_fails(study.context, best.placement.code), ROLLBACK
-        )
+        rollback = _unless(study, "the way back", rollback_fails(study.context, best.placement.code), ROLLBACK)
         failure = production_fails(study.context, best.placement.code, study.expected.outcomes)
         saved = checkpoint(study.context, best.placement.code)
         production = _unless(study, "the lines for production", failure, PRODUCTION)
@@ -618,10 +585,4 @@ def _summary(plan: Plan | None) -> str:
     return f"{placements} tried: {best}; {counted(proved, 'region')} proved, {refuted} refuted"
 
 
-STEP = Step(
-    "plan",
-    run,
-    requires=("eager",),
-    is_requested=lambda context: context.work.options.plan,
-    needs_values=True,
-)
+STEP = Step("plan", run, requires=("eager",), is_requested=lambda context: context.work.options.plan, needs_values=True)

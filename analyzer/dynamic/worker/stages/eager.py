@@ -45,17 +45,13 @@ def run(context: Context) -> None:
                 observed = EffectRecorder(context, model, model)
                 try:
                     output = _count_operations(context, model, observed, case, counts, lines)
-                except (
-                    Exception
-                ) as error:  # the model raises, does not bear a mode around it, or is no good copy
+                except Exception as error:  # the model raises, does not bear a mode around it, or is no good copy
                     context.stop_copying()
                     model = context.build()
                     observed = EffectRecorder(context, model, model)
                     watching = _watching(context, lines)
                     output = watched_step(context, model, observed, case, [watching], context.eager_steps)
-                    context.journal.warn(
-                        f"operations were not counted by module: {one_line(error, context.work.root)}"
-                    )
+                    context.journal.warn(f"operations were not counted by module: {one_line(error, context.work.root)}")
             context.eager_generators[case.label] = Generators.now()
             _refuse_asynchronous(output)
             context.eager_outcomes.append(observed.outcome(output))
@@ -85,20 +81,11 @@ def _call_again(context: Context, model: Any, observed: EffectRecorder, case: Ca
 
 
 def _count_operations(
-    context: Context,
-    model: Any,
-    function: Callable[..., Any],
-    case: Case,
-    counts: Counts,
-    lines: set[tuple[str, int]],
+    context: Context, model: Any, function: Callable[..., Any], case: Case, counts: Counts, lines: set[tuple[str, int]]
 ) -> Any:
     """The output of a call of `function`, which calls `model`, with operations counted for the module that makes them."""
     own = Counts()
-    watchers = [
-        _watching(context, lines),
-        counted_eager(model, own),
-        operator_calls.watching(context.custom_ops, case),
-    ]
+    watchers = [_watching(context, lines), counted_eager(model, own), operator_calls.watching(context.custom_ops, case)]
     with measured_call(context):
         output = watched_step(context, model, function, case, watchers, context.eager_steps)
     counts.add(own)

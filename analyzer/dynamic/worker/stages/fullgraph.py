@@ -30,9 +30,7 @@ def run(context: Context) -> None:
     try:
         for case in context.cases:
             dynamo.reset()
-            whole = compile_callable(
-                context.build(), backend="eager", fullgraph=True, **context.compile_options
-            )
+            whole = compile_callable(context.build(), backend="eager", fullgraph=True, **context.compile_options)
             call(context, whole, case)
     except Exception as error:
         journal.end("fail", compile_error(error, context), "compile_error")

@@ -40,9 +40,7 @@ def check(context: Context) -> None:
             why = f"the arguments have more than {MANY_ELEMENTS:,} elements"
         results: list[OpCheck] = []
         for name in CHECKS:
-            reason = why or (
-                f"cut after {CHECKS_SECONDS:g} s" if time.monotonic() - started > CHECKS_SECONDS else ""
-            )
+            reason = why or (f"cut after {CHECKS_SECONDS:g} s" if time.monotonic() - started > CHECKS_SECONDS else "")
             if reason:
                 results.append(OpCheck(name, "not_run", reason))
                 continue
@@ -59,9 +57,7 @@ def _check(seen: Seen, name: str) -> OpCheck:
     assert seen.call is not None
     args, kwargs = pytree.tree_map_only(torch.Tensor, copied, (seen.call.args, seen.call.kwargs))
     try:
-        verdict = torch.library.opcheck(seen.operator, args, kwargs, test_utils=name, raise_exception=False)[
-            name
-        ]
+        verdict = torch.library.opcheck(seen.operator, args, kwargs, test_utils=name, raise_exception=False)[name]
     except Exception as error:
         return OpCheck(name, "not_run", f"opcheck itself failed: {_first_line(error)}")
     return OpCheck(name, "pass") if verdict == "SUCCESS" else OpCheck(name, "fail", _first_line(verdict))

@@ -35,27 +35,11 @@ from tcready.dynamic.worker.plan.shape_axes import (
     parameter_names,
     resize_inputs,
 )
-from tcready.dynamic.worker.plan.shape_trial import (
-    Expected,
-    Made,
-    TrialCall,
-    TrialSetting,
-    calls_of,
-    compared,
-    sum_up,
-)
+from tcready.dynamic.worker.plan.shape_trial import Expected, Made, TrialCall, TrialSetting, calls_of, compared, sum_up
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable, takes_dynamic_shapes
 from tcready.schema.enums import StageReason
-from tcready.schema.run import (
-    CASES,
-    InputDimension,
-    RefusedSize,
-    ShapeAxis,
-    ShapeCall,
-    ShapeStudy,
-    ShapeTrial,
-)
+from tcready.schema.run import CASES, InputDimension, RefusedSize, ShapeAxis, ShapeCall, ShapeStudy, ShapeTrial
 
 DEFAULT = TrialSetting("default")
 SETTINGS = (
@@ -273,10 +257,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[TrialCall]:
     """Return one call for each size; a size of 1, which Dynamo always compiles separately, comes last."""
     ordered = sorted(sizes, key=lambda size: size == 1)
-    return [
-        TrialCall(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size)
-        for size in ordered
-    ]
+    return [TrialCall(f"{axis.shape.name} {size}", resize_inputs(case, axis.places, size), size) for size in ordered]
 
 
 # The eager model
@@ -397,9 +378,5 @@ def _ranks(case: Case, axis: Axis) -> dict[str, int]:
 
 
 STEP = Step(
-    "shapes",
-    run,
-    requires=("capture",),
-    is_requested=lambda context: context.work.options.shapes,
-    needs_values=True,
+    "shapes", run, requires=("capture",), is_requested=lambda context: context.work.options.shapes, needs_values=True
 )

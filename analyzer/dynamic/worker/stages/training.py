@@ -65,11 +65,7 @@ def run(context: Context) -> None:
     if context.work.options.mode == "train" and training is None:
         log.skip(PHASES, "nothing to train")
         parity = context.journal.done.get("parity")
-        log.set(
-            "loss",
-            "not_run",
-            f"parity: {parity.detail}" if parity is not None else "outputs were not compared",
-        )
+        log.set("loss", "not_run", f"parity: {parity.detail}" if parity is not None else "outputs were not compared")
     if training is None or training.loss is None:
         return
     for stage in AFTER:
@@ -108,9 +104,7 @@ class _AotBackend:
         self.running = 0
 
     def backend(self) -> Any:
-        return dynamo.aot_backend(
-            self._compiler("forward"), self._compiler("backward"), self._compiler("inference")
-        )
+        return dynamo.aot_backend(self._compiler("forward"), self._compiler("backward"), self._compiler("inference"))
 
     def _compiler(self, phase: str) -> Callable[[torch.fx.GraphModule, Any], Callable[..., Any]]:
         def compiler(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
@@ -131,9 +125,7 @@ class _AotBackend:
 
 
 def _operations(graph: torch.fx.GraphModule) -> int:
-    return sum(
-        node.op == "call_function" and node.target is not operator.getitem for node in graph.graph.nodes
-    )
+    return sum(node.op == "call_function" and node.target is not operator.getitem for node in graph.graph.nodes)
 
 
 def _graphs(context: Context, log: TrainingLog) -> None:
@@ -157,19 +149,11 @@ def _graphs(context: Context, log: TrainingLog) -> None:
         record = Record()
         try:
             with recording(record):
-                actual, (in_all, in_graphs) = _counted_step(
-                    context, model, compiled, case, expected.loss, backend
-                )
+                actual, (in_all, in_graphs) = _counted_step(context, model, compiled, case, expected.loss, backend)
         except Exception as error:
-            phase: TrainingPhase = (
-                "backward" if any(kind == "forward" for _, kind, _ in backend.graphs) else "forward"
-            )
+            phase: TrainingPhase = "backward" if any(kind == "forward" for _, kind, _ in backend.graphs) else "forward"
             if phase == "backward":
-                log.end(
-                    "forward",
-                    "pass",
-                    _summary(graphs + _named_graphs(context, backend, record, case), "forward"),
-                )
+                log.end("forward", "pass", _summary(graphs + _named_graphs(context, backend, record, case), "forward"))
             why = f"AOTAutograd: {one_line(dynamo.inner_error(error), context.work.root)}"
             log.end(phase, "fail", why)
             if phase == "forward":
@@ -177,9 +161,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             return
         graphs += _named_graphs(context, backend, record, case)
         met = to_schema.break_sites(record, context.names, case.name)
-        sites = to_schema.union_sites(
-            sites, tuple(site for site in met if (site.path, site.line) not in known)
-        )
+        sites = to_schema.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
         if actual.random and compare(expected.output, actual.output).difference:
             notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
         elif wrong_as_captured:
@@ -196,7 +178,9 @@ def _graphs(context: Context, log: TrainingLog) -> None:
             state, why = judged(context, case, found)
             (wrong if state == "fail" else notes).append(why)
     if sites:
-        why = f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
+        why = (
+            f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
+        )
         log.end("forward", "fail", f"{why}; {_summary(graphs, 'forward')}")
     else:
         log.end("forward", "pass", _summary(graphs, "forward"))
@@ -204,9 +188,7 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     if total:
         log.add(backward=Coverage(total, captured, captured / total))
         detail += f", {captured} of {total} operations of a backward in them"
-    details = "; ".join(
-        [*(f"AOTAutograd's step differs: {why}" for why in wrong), detail, *dict.fromkeys(notes)]
-    )
+    details = "; ".join([*(f"AOTAutograd's step differs: {why}" for why in wrong), detail, *dict.fromkeys(notes)])
     log.set("backward", "fail" if wrong else "pass", details)
 
 
@@ -318,12 +300,8 @@ def _optimizer(context: Context, log: TrainingLog) -> None:
     # Compiled code computes with the number of the step as a tensor: less precise, but within torch's own tolerance.
     is_close = not by_tolerance(expected, actual)
     agreement = EQUAL if is_close else judge(context, expected, actual, ComparedCalls(run, cases=(case,)))
-    log.add(
-        optimizer_sites=_name_own_sites(sites), optimizer_recompiles=to_schema.join_recompiles(tuple(again))
-    )
-    detail = (
-        f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
-    )
+    log.add(optimizer_sites=_name_own_sites(sites), optimizer_recompiles=to_schema.join_recompiles(tuple(again)))
+    detail = f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
     detail += late or "; later steps compile nothing again"
     if agreement.verdict == "mistake":
         log.end("optimizer", "fail", f"{detail}; updated parameters differ from eager: {agreement.text}")
@@ -377,10 +355,7 @@ def _whole_step(context: Context, log: TrainingLog) -> None:
     record = Record()
     try:
         call(
-            context,
-            lambda *args, **kwargs: compiled(model, loss, optimizer, *args, **kwargs),
-            case,
-            recording(record),
+            context, lambda *args, **kwargs: compiled(model, loss, optimizer, *args, **kwargs), case, recording(record)
         )
     except Exception as error:
         log.end("step", "fail", f"the compiled step raised {one_line(error, context.work.root)}")
@@ -401,11 +376,7 @@ def _name_own_sites(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
     found = []
     for site in sites:
         at = site.line - first
-        if (
-            site.symbol != train_step.__name__
-            or not 0 <= at < len(lines)
-            or not own.endswith(site.path[-20:])
-        ):
+        if site.symbol != train_step.__name__ or not 0 <= at < len(lines) or not own.endswith(site.path[-20:]):
             found.append(site)
             continue
         reason = f"`{lines[at].strip()}`: {site.reason}"

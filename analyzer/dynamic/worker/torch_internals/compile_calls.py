@@ -126,12 +126,8 @@ class Beside:
         """Return whether anything is another object or value; `other` is of the same places."""
         return (
             self.settings != other.settings
-            or any(
-                one[2] is not another[2] for one, another in zip(self.functions, other.functions, strict=True)
-            )
-            or any(
-                one[1] is not another[1] for one, another in zip(self.forwards, other.forwards, strict=True)
-            )
+            or any(one[2] is not another[2] for one, another in zip(self.functions, other.functions, strict=True))
+            or any(one[1] is not another[1] for one, another in zip(self.forwards, other.forwards, strict=True))
             or any(one[1] is not another[1] for one, another in zip(self.marks, other.marks, strict=True))
         )
 

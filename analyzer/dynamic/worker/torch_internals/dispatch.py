@@ -59,9 +59,7 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
 
     supports_higher_order_operators = True
 
-    def __init__(
-        self, seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
-    ) -> None:
+    def __init__(self, seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]) -> None:
         super().__init__()
         self.seen = seen
 

@@ -230,9 +230,7 @@ def decided(value: Any) -> Decided | None:
     code = getattr(inspect.unwrap(inside), "__code__", None)
     if code is None:
         code = getattr(getattr(inside, "forward", None), "__code__", None)
-    kind: Literal["compiled", "disabled"] = (
-        "disabled" if attributes.get("_torchdynamo_disable") else "compiled"
-    )
+    kind: Literal["compiled", "disabled"] = "disabled" if attributes.get("_torchdynamo_disable") else "compiled"
     return None if code is None else Decided(kind, code)
 
 

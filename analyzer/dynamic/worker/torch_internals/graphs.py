@@ -98,8 +98,7 @@ def _squeezes_unknown(node: torch.fx.Node) -> bool:
 def operations(graph: torch.fx.GraphModule) -> tuple[Operation, ...]:
     """Return the calls of a graph in order, without its inputs: of a sharded parameter each rank has another part."""
     calls = {
-        node: place
-        for place, node in enumerate(each for each in graph.graph.nodes if each.op.startswith("call_"))
+        node: place for place, node in enumerate(each for each in graph.graph.nodes if each.op.startswith("call_"))
     }
     return tuple(
         Operation(
@@ -126,9 +125,7 @@ def ddp_splits(seen: Callable[[tuple[Bucket, ...]], None]) -> Iterator[None]:
     compile_fn = DDPOptimizer.compile_fn
 
     def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        names = {
-            str(node.target): _parameter_name(node) for node in graph.graph.nodes if node.op == "placeholder"
-        }
+        names = {str(node.target): _parameter_name(node) for node in graph.graph.nodes if node.op == "placeholder"}
         try:
             return compile_fn(self, graph, *args, **kwargs)
         finally:

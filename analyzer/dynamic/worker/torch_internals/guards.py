@@ -14,9 +14,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.torch_internals import version_differences
 
-RELATIONAL = frozenset(
-    {"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"}
-)
+RELATIONAL = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"})
 """Guards over several values: each counts between its calls, so it cannot be checked alone."""
 LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 """A local of the guarded frame; Dynamo's own reasons name it without this."""

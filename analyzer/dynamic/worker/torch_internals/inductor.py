@@ -35,11 +35,7 @@ class InductorRecord:
 
 METRICS = 1_000_000
 """The number of rows of metrics that torch stores; by default the last 64."""
-COUNTED = {
-    "extern_calls": "extern_calls",
-    "cache_hits": "fxgraph_cache_hit",
-    "cache_misses": "fxgraph_cache_miss",
-}
+COUNTED = {"extern_calls": "extern_calls", "cache_hits": "fxgraph_cache_hit", "cache_misses": "fxgraph_cache_miss"}
 """Fields of InductorRecord by their names in `counters["inductor"]`."""
 CUDAGRAPH_LOGGERS = (
     "torch._inductor.cudagraph_utils",

@@ -55,9 +55,7 @@ class KnownValues:
         values = {id(tensor): self.value_of(tensor) for tensor in tensors if tensor.is_meta}
         known = None not in values.values() and (bool(values) or (not tensors and _makes_on_meta(kwargs)))
         if known and _is_determined(func):
-            return Given(
-                *pytree.tree_map_only(torch.Tensor, lambda each: values.get(id(each), each), (args, kwargs))
-            )
+            return Given(*pytree.tree_map_only(torch.Tensor, lambda each: values.get(id(each), each), (args, kwargs)))
         if any(known_value is not None for known_value in values.values()):
             for tensor in _written_tensors(func, args, kwargs):
                 known_value = values.get(id(tensor))

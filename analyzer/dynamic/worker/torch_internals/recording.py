@@ -123,15 +123,11 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
         finally:
             texts = structured.breaks[breaks:]
             record.breaks += [
-                BreakEvent(
-                    text, place, not compiled_code, SKIP_REST in text, structured.inlined.get(number, ())
-                )
+                BreakEvent(text, place, not compiled_code, SKIP_REST in text, structured.inlined.get(number, ()))
                 for number, text in enumerate(texts, breaks)
             ]
             record.recompiles += [
-                RecompileEvent(
-                    place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code
-                )
+                RecompileEvent(place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code)
                 for reasons in structured.recompiles[recompiles:]
             ]
             new_rows = dynamo_utils.get_compilation_metrics()[rows:]
@@ -150,9 +146,7 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
         stack.enter_context(listening(graph_breaks, logging.NullHandler(), quiet=True))
         stack.enter_context(listening(trace_source, _TracedLines(record.traced), quiet=True))
         if version_differences.has("collapsed_frames"):
-            stack.callback(
-                setattr, symbolic_convert, "collapse_resume_frames", symbolic_convert.collapse_resume_frames
-            )
+            stack.callback(setattr, symbolic_convert, "collapse_resume_frames", symbolic_convert.collapse_resume_frames)
             symbolic_convert.collapse_resume_frames = _without_resumed
         if version_differences.has("line_table"):
             writer = bytecode_transformation.linetable_311_writer
@@ -190,9 +184,7 @@ def _without_resumed(stack: Iterable[traceback.FrameSummary]) -> traceback.Stack
     found = traceback.StackSummary()
     for frame in stack:
         name = exc.remove_resume_prefix(frame.name)
-        resumed = (
-            name != frame.name and found and (found[-1].name, found[-1].filename) == (name, frame.filename)
-        )
+        resumed = name != frame.name and found and (found[-1].name, found[-1].filename) == (name, frame.filename)
         frame.name = name
         found[len(found) - bool(resumed) :] = [frame]
     return found

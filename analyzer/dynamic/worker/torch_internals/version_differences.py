@@ -48,13 +48,7 @@ DIFFERENCES = (
         "2.12",
         "the frame's row of metrics says why it was given up",
     ),
-    VersionDifference(
-        "break_ids",
-        "torch._dynamo.exc",
-        "_load_gb_type_to_gb_id_map",
-        "2.9",
-        "breaks have no id",
-    ),
+    VersionDifference("break_ids", "torch._dynamo.exc", "_load_gb_type_to_gb_id_map", "2.9", "breaks have no id"),
     VersionDifference(
         "cache_entries",
         "torch._C._dynamo.eval_frame",
@@ -77,11 +71,7 @@ DIFFERENCES = (
         "a region's breaks are read from the record",
     ),
     VersionDifference(
-        "nested_compile_region",
-        "torch.compiler",
-        "nested_compile_region",
-        "",
-        "the placement `nested` is not tried",
+        "nested_compile_region", "torch.compiler", "nested_compile_region", "", "the placement `nested` is not tried"
     ),
     VersionDifference(
         "sizes_seen",
