@@ -228,32 +228,22 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     build_bundle(tmp_path / "b.pyz")
     assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
     names = set(zipfile.ZipFile(tmp_path / "a.pyz").namelist())
-    assert {"__main__.py", "tcready/schema/codec.py", "tcready/dynamic/worker/main.py"} <= names
-    rooms = ("tcready/dynamic/worker/", "tcready/events/", "tcready/schema/")
-    rest = {name for name in names if not name.startswith(rooms)}
-    names = (
+    assert {"__main__.py", "tcready/schema/codec.py", "tcready/dynamic/worker/core/main.py"} <= names
+    packages = ("tcready/dynamic/worker/", "tcready/portable/", "tcready/schema/")
+    launcher = (
         "__init__",
-        "arms",
+        "bench_variants",
         "bundle",
-        "by_hand",
-        "fork_server",
+        "fork_client",
         "launch",
-        "left_behind",
-        "process",
         "ranks",
+        "recovery",
         "schedule",
+        "standalone",
+        "worker_process",
     )
-    launcher = {f"tcready/dynamic/{name}.py" for name in names}
-    assert rest == {
-        "__main__.py",
-        "tcready/__init__.py",
-        "tcready/convention.py",
-        "tcready/options.py",
-        "tcready/placing.py",
-        "tcready/quantities.py",
-        "tcready/target.py",
-        *launcher,
-    }
+    rest = {name for name in names if not name.startswith(packages)}
+    assert rest == {"__main__.py", "tcready/__init__.py", *(f"tcready/dynamic/{name}.py" for name in launcher)}
 
 
 SLOW = """\
