@@ -182,18 +182,18 @@ class Interpretation:
         found = self._resolve(entry)
         by = giving(entry.module, entry.name)
         for value in options(found):
-            if isinstance(value, Class) and not self.interpreter.mro(value.info).is_module:
+            if isinstance(value, Class) and not self.interpreter.classes.mro(value.info).is_module:
                 yield from self._collect_compiled(entry.module, Target.place_in(entry.target), value.info)
             elif isinstance(value, Class):
                 yield from self._class(value.info, entry.target, by)
-            elif isinstance(value, Instance) and self.interpreter.is_module(value):
+            elif isinstance(value, Instance) and self.interpreter.classes.is_module(value):
                 yield from self._object(value, entry.target, by)
             elif isinstance(value, Function) and isinstance(value.bound, Instance):
-                called = self.interpreter.run_function(value, value.info, 1, value.bound)
+                called = self.interpreter.entries.run_function(value, value.info, 1, value.bound)
                 yield Analysis(entry.target, called or 0, None)
             elif isinstance(value, Function):
                 yield from self._function(value, entry.target, by)
-            elif self.interpreter.is_module(value) or isinstance(value, Unknown):
+            elif self.interpreter.classes.is_module(value) or isinstance(value, Unknown):
                 made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
                 yield self._call_model(value, entry.target, entry.module, made[-1] if made else None)
 
@@ -202,20 +202,22 @@ class Interpretation:
         first, *rest = entry.name.split(".")
         interpreter = self.interpreter
         if any(isinstance(binding, ast.AST) for binding in entry.module.bindings.get(first, ())):
-            interpreter.ask(entry.module)
-        value = interpreter.global_value(entry.module, first)
+            interpreter.names.ask(entry.module)
+        value = interpreter.names.global_value(entry.module, first)
         for name in rest:
             if isinstance(value, Class) and not {name} & {*value.info.assigned, *value.info.inner}:
-                value = interpreter.build(value.info)  # a method, or what `__init__` sets: somebody has built one
+                value = interpreter.objects.build(
+                    value.info
+                )  # a method, or what `__init__` sets: somebody has built one
             if value is not None:
-                value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
+                value = interpreter.attributes.attribute(value, name, interpreter.names.module_frame(entry.module))
         if value is None:
             raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
         return value
 
     def _class(self, cls: ClassInfo, target: str, by: Giving | None) -> Iterator[Analysis]:
         built = self._built_as_given(cls, by) if by is not None and by.convention.init else None
-        yield from self._object(built or self.interpreter.build(cls), target, by)
+        yield from self._object(built or self.interpreter.objects.build(cls), target, by)
 
     def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
         """Return an object of the class made with what the `get_init_inputs()` of the file gives; None if that is not
@@ -224,10 +226,10 @@ class Interpretation:
         cases = cases_in(self._called_bare(by.module, "get_init_inputs"), interpreter)
         if len(cases) != 1:
             return None
-        frame = replace(interpreter.module_frame(cls.module), depth=0)
+        frame = replace(interpreter.names.module_frame(cls.module), depth=0)
         site = CallSite.unwritten(cls.name, cls.node, cases[0].args, frame, dict(cases[0].keywords))
         with interpreter.outside_trace():
-            made = interpreter.call(Class(cls), site)
+            made = interpreter.calls.call(Class(cls), site)
         return made if isinstance(made, Instance) else None
 
     def _cases(self, by: Giving | None, root: Instance | None) -> tuple[Case, ...]:
@@ -242,9 +244,9 @@ class Interpretation:
         function."""
         interpreter = self.interpreter
         if root is None:
-            found = interpreter.global_value(module, name) or UNKNOWN
+            found = interpreter.names.global_value(module, name) or UNKNOWN
         else:
-            found = interpreter.attribute(root, name, interpreter.module_frame(module))
+            found = interpreter.attributes.attribute(root, name, interpreter.names.module_frame(module))
 
         def given(value: Value) -> Value:
             each = options(value)
@@ -253,7 +255,7 @@ class Interpretation:
         return lift(given, found)
 
     def _object(self, root: Instance, target: str, by: Giving | None) -> Iterator[Analysis]:
-        context = self.interpreter.run_forward(root, self._cases(by, root))
+        context = self.interpreter.entries.run_forward(root, self._cases(by, root))
         if context is not None:
             yield Analysis(target, context, root)
 
@@ -266,46 +268,46 @@ class Interpretation:
         if not roots and takes_none:  # it is given no tensor
             roots = [each for each in options(made) if isinstance(each, (Unknown, Instance))]
         for root in roots:
-            called = self.interpreter.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
-            if isinstance(root, Instance) and self.interpreter.is_module(root):
+            called = self.interpreter.classes.mro(root.cls).functions("__call__") if isinstance(root, Instance) else []
+            if isinstance(root, Instance) and self.interpreter.classes.is_module(root):
                 yield from self._object(root, target, by)
             elif called:  # what is around a module, and is called in its place
                 method = Function(called[0], root)
-                context = self.interpreter.run_function(method, called[0], 1, cases=self._cases(by, None))
+                context = self.interpreter.entries.run_function(method, called[0], 1, cases=self._cases(by, None))
                 yield Analysis(target, context or 0, None)
             else:
                 yield self._call_model(root, target, value.info.module, value.info.node)
         if not roots:
             cases = self._cases(by, None)
-            entry = self.interpreter.run_function(value, value.info, cases=cases)
+            entry = self.interpreter.entries.run_function(value, value.info, cases=cases)
             yield Analysis(target, entry or 0, None)
 
     def _call_model(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
         """Return a torch.nn module, which calls its members, or a model without source."""
-        entry = self.interpreter.run_called(model, at or module.source.tree, module)
+        entry = self.interpreter.entries.run_called(model, at or module.source.tree, module)
         return Analysis(target, entry, None, not isinstance(model, Unknown))
 
     def _call_without_arguments(self, value: Function) -> Value:
         """Return the result of calling a callable without arguments."""
         interpreter = self.interpreter
         # objects that a module makes at import are followed less deep than a requested model
-        frame = replace(interpreter.module_frame(value.info.module), depth=0)
+        frame = replace(interpreter.names.module_frame(value.info.module), depth=0)
         with interpreter.outside_trace():
-            return interpreter.invoke(value, (), {}, frame, "high")
+            return interpreter.functions.invoke(value, (), {}, frame, "high")
 
     def _modules(self, made: Value) -> list[Value]:
-        return [each for each in options(made) if self.interpreter.is_module(each)]
+        return [each for each in options(made) if self.interpreter.classes.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
         """Yield every nn.Module of a file: first those that no other class uses, then those not reached."""
         interpreter = self.interpreter
         by = giving(entry.module, None)
-        classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
-        classes = [c for c in classes if interpreter.mro(c).has_forward]
+        classes = [c for c in entry.module.classes() if interpreter.classes.mro(c).is_module]
+        classes = [c for c in classes if interpreter.classes.mro(c).has_forward]
         used = _names_in_other_files(classes)
         made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
-            forward = interpreter.mro(cls).functions("forward")[:1]
+            forward = interpreter.classes.mro(cls).functions("forward")[:1]
             if cls.name in used and (not forward or any(c.function is forward[0] for c in interpreter.contexts)):
                 continue
             target = f"{entry.target}::{cls.name}"
@@ -327,7 +329,7 @@ class Interpretation:
             if made is not None and by is not None and name == by.convention.target:
                 continue
             if _requires_argument(value.info.node.args):
-                yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+                yield Analysis(target, interpreter.entries.run_function(value, value.info) or 0, None)
             else:  # it may make a model
                 yield from self._function(value, target, None)
         yield from self._collect_compiled(entry.module, entry.target)
@@ -343,10 +345,10 @@ class Interpretation:
                     continue
                 name = self._name_of(value.info)
                 bound = value.bound if isinstance(value.bound, Instance) else None
-                called = interpreter.run_function(value, value.info, int(value.bound is not None), bound)
+                called = interpreter.entries.run_function(value, value.info, int(value.bound is not None), bound)
                 yield Analysis(f"{place}::{name}", called or 0, None)
                 continue
-            forward = interpreter.mro(value.cls).functions("forward")[:1]
+            forward = interpreter.classes.mro(value.cls).functions("forward")[:1]
             is_own = interpreter.program.is_own(value.cls.module.path)
             if is_own and forward and forward[0] not in reached:
                 yield from self._object(value, f"{place}::{value.cls.symbol}", None)

@@ -247,7 +247,7 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
         "reached": tuple(
             sorted({f"{show(c.path)}::{c.symbol}" for c in wide.contexts if c.function is not None and c.compiled})
         ),
-        "calls": by_file(wide.calls),
+        "calls": by_file(wide.call_outcomes),
         "gaps": by_file(wide.gaps),
         "cut": wide.cut + own.cut if own is not wide else wide.cut,
     }

@@ -41,7 +41,7 @@ def compiled_values(
     roots: dict[ClassInfo, Instance] = {}
     for value in _values(interpreter, module, roots, owner):
         for each in options(value):
-            known = isinstance(each, Function) or (isinstance(each, Instance) and interpreter.is_module(each))
+            known = isinstance(each, Function) or (isinstance(each, Instance) and interpreter.classes.is_module(each))
             if known and each not in seen:
                 seen.add(each)
                 assert isinstance(each, (Function, Instance))
@@ -53,7 +53,7 @@ def _values(
 ) -> Iterator[Value]:
     def built(cls: ClassInfo) -> Instance:
         if cls not in roots:
-            roots[cls] = interpreter.build(cls)
+            roots[cls] = interpreter.objects.build(cls)
         return roots[cls]
 
     for method in _methods(module):
@@ -68,14 +68,14 @@ def _values(
             continue
         nodes = function.nodes if function is not None else _loops(module)
         for item in range(MOST_ITEMS):
-            frame = replace(interpreter.module_frame(module), env={}, depth=0)
+            frame = replace(interpreter.names.module_frame(module), env={}, depth=0)
             if function is not None and function.owner is not None and (names := function.node.args.args):
                 frame.env[names[0].arg] = built(function.owner)
             assignments = _assignments_for(call.subject, nodes, item)
             with interpreter.outside_trace():
                 for name, value, _ in assignments:
-                    frame.env[name] = interpreter.eval(value, frame)
-                found = interpreter.eval(call.subject, frame)
+                    frame.env[name] = interpreter.expressions.eval(value, frame)
+                found = interpreter.expressions.eval(call.subject, frame)
             yield found
             if not any(is_item for _, _, is_item in assignments):
                 break
@@ -137,7 +137,7 @@ def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) ->
     if not (isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])):
         return False
     with interpreter.outside_trace():
-        made = interpreter.eval(node.func, interpreter.module_frame(module))
+        made = interpreter.expressions.eval(node.func, interpreter.names.module_frame(module))
     return getattr(made, "name", None) == f"functools.{PARTIAL}"
 
 
@@ -153,7 +153,7 @@ def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.ex
     if not is_near:
         return False
     with interpreter.outside_trace():
-        found = interpreter.eval(node, interpreter.module_frame(module))
+        found = interpreter.expressions.eval(node, interpreter.names.module_frame(module))
     return getattr(found, "name", None) == TORCH_COMPILE
 
 

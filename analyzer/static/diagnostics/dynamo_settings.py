@@ -56,7 +56,7 @@ def settings_of(interpreter: Interpreter, roots: Iterable[Instance | None]) -> D
     with interpreter.outside_trace():
         for module in list(interpreter.program.modules()):
             if _speaks(module) or reader.calls_out(module):
-                reader.read(module.source.tree.body, interpreter.module_frame(module))
+                reader.read(module.source.tree.body, interpreter.names.module_frame(module))
         for root in models:
             if root is not None:
                 reader.construct(root, sure=len(models) == 1, known=set())
@@ -85,10 +85,10 @@ class _Reader:
     def construct(self, made: Instance, *, sure: bool, known: set[Instance]) -> None:
         """The constructors of an object and of the modules that it holds."""
         known.add(made)
-        for function in reversed(self.interpreter.mro(made.cls).functions("__init__")):
+        for function in reversed(self.interpreter.classes.mro(made.cls).functions("__init__")):
             if _speaks(function.module):
                 self._call(Function(function, made), ast.Call(ast.Name("_"), [], []), None, sure)
-        for _, part in self.interpreter.children(made).entries:
+        for _, part in self.interpreter.containers.children(made).entries:
             for option in options(part):
                 if isinstance(option, Instance) and option not in known:
                     self.construct(option, sure=sure, known=known)
@@ -102,7 +102,7 @@ class _Reader:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
                 self._ask(node.value, frame, sure, depth)
             elif isinstance(node, ast.If):
-                answer = self.interpreter.answer(self.interpreter.eval(node.test, frame))
+                answer = self.interpreter.truth.answer(self.interpreter.expressions.eval(node.test, frame))
                 # a file asks as it is imported whether torch has a setting; what a function asks is anybody's choice
                 certain = sure and (answer.decided is not None or frame.function is None)
                 if _is_main_guard(node.test):
@@ -119,7 +119,7 @@ class _Reader:
                     self.read(getattr(node, part, []), frame, sure, depth)
 
     def _loop(self, node: ast.For | ast.While, frame: Frame, sure: bool, depth: int) -> None:
-        walked = self.interpreter.eval(node.iter, frame) if isinstance(node, ast.For) else UNKNOWN
+        walked = self.interpreter.expressions.eval(node.iter, frame) if isinstance(node, ast.For) else UNKNOWN
         members = walked.items if isinstance(walked, Sequence) else None
         if not isinstance(node, ast.For) or members is None or not isinstance(node.target, ast.Name):
             self.read(node.body, frame, False, depth)
@@ -130,12 +130,12 @@ class _Reader:
     def _assign(self, target: ast.expr, value: ast.expr, frame: Frame, sure: bool) -> None:
         if isinstance(target, ast.Attribute):
             if self._names(target.value, frame) == CONFIG:
-                given = self.interpreter.eval(value, frame)
+                given = self.interpreter.expressions.eval(value, frame)
                 if target.attr in LEFT_OUT:
                     self.left_out[:] = _functions(given)
                 self._set(target.attr, given, sure)
         elif isinstance(target, ast.Subscript) and self._names(target.value, frame) == "os.environ":
-            key, given = (self.interpreter.eval(node, frame) for node in (target.slice, value))
+            key, given = (self.interpreter.expressions.eval(node, frame) for node in (target.slice, value))
             if isinstance(key, Const) and isinstance(key.value, str) and key.value.startswith(VARIABLE):
                 # who has imported torch before has read the variable before
                 name = key.value.removeprefix(VARIABLE).lower()
@@ -146,15 +146,15 @@ class _Reader:
         """Evaluate a call statement: it may set something itself, or run a function that does."""
         if not self._concerns(node.func, frame.module):
             return
-        function = self.interpreter.eval(node.func, frame)
+        function = self.interpreter.expressions.eval(node.func, frame)
         if function == External("setattr") and len(node.args) == 3:
-            name, value = (self.interpreter.eval(arg, frame) for arg in node.args[1:])
+            name, value = (self.interpreter.expressions.eval(arg, frame) for arg in node.args[1:])
             if self._names(node.args[0], frame) == CONFIG and isinstance(name, Const):
                 self._set(str(name.value), value, sure)
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("add", "update"):
             if self._names(node.func.value, frame).removeprefix(f"{CONFIG}.") in LEFT_OUT:
                 for arg in node.args:
-                    self.left_out.extend(_functions(self.interpreter.eval(arg, frame)))
+                    self.left_out.extend(_functions(self.interpreter.expressions.eval(arg, frame)))
         elif isinstance(function, Function) and _speaks(function.info.module) and depth < DEEP:
             self._call(function, node, frame, sure, depth + 1)
 
@@ -178,22 +178,22 @@ class _Reader:
         info = function.info
         if isinstance(info.node, (ast.Lambda, ast.AsyncFunctionDef)):
             return
-        home = self.interpreter.module_frame(info.module)
+        home = self.interpreter.names.module_frame(info.module)
         names = positional(info.node.args)
         env: Env = {arg.arg: UNKNOWN for arg, _ in names}
         if caller is not None:  # whoever makes an object gives what nobody knows
-            env |= {arg.arg: self.interpreter.eval(d, home) for arg, d in names if d is not None}
-            given = [self.interpreter.eval(arg, caller) for arg in node.args]
+            env |= {arg.arg: self.interpreter.expressions.eval(d, home) for arg, d in names if d is not None}
+            given = [self.interpreter.expressions.eval(arg, caller) for arg in node.args]
             places = [arg.arg for arg, _ in names][function.bound is not None :]
             env |= dict(zip(places, given, strict=False))
-            env |= {k.arg: self.interpreter.eval(k.value, caller) for k in node.keywords if k.arg}
+            env |= {k.arg: self.interpreter.expressions.eval(k.value, caller) for k in node.keywords if k.arg}
         if function.bound is not None and names:
             env[names[0][0].arg] = function.bound
         self.read(info.node.body, Frame(info.module, info, -1, "high", env), sure, depth)
 
     def _names(self, node: ast.expr, frame: Frame) -> str:
         """Return the package name that an expression refers to; empty for anything else."""
-        value = self.interpreter.eval(node, frame)
+        value = self.interpreter.expressions.eval(node, frame)
         return value.name if isinstance(value, External) else ""
 
     def _set(self, name: str, value: Value, sure: bool) -> None:

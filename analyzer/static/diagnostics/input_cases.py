@@ -67,7 +67,7 @@ def _case(value: Value, interpreter: Interpreter) -> Case | None:
         return None
     if isinstance(value, Unknown) or (isinstance(value, Const) and isinstance(value.value, (str, bytes, type(None)))):
         return None
-    if isinstance(value, Instance) and MAPPINGS & set(interpreter.mro(value.cls).external):
+    if isinstance(value, Instance) and MAPPINGS & set(interpreter.classes.mro(value.cls).external):
         return None
     return Case((value,))
 

@@ -30,7 +30,7 @@ def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
         return tuple(
             name
             for name, cls in _all((cls.name, cls) for cls in module.classes())
-            if (mro := interpreter.mro(cls)).is_module and mro.has_forward
+            if (mro := interpreter.classes.mro(cls)).is_module and mro.has_forward
         )
 
 

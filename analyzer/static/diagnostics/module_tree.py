@@ -103,7 +103,7 @@ def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes
 
 def _own_forward(interpreter: Interpreter, value: Instance | ExternalInstance) -> list[FunctionInfo]:
     """Return the definitions of a module's forward with source; none if it is torch's."""
-    return interpreter.mro(value.cls).functions("forward") if isinstance(value, Instance) else []
+    return interpreter.classes.mro(value.cls).functions("forward") if isinstance(value, Instance) else []
 
 
 def _idents_below(nodes: Sequence[TreeNode]) -> dict[str, set[int]]:
@@ -153,7 +153,7 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
     `self.backbone` after `self.backbone = load(config)`: it may be any code. A value from a parameter or a table, an
     activation or the class of a norm, is small and says less."""
     owner = context.arguments[0] if context.arguments else None
-    if context.function is None or not isinstance(owner, Instance) or not interpreter.is_module(owner):
+    if context.function is None or not isinstance(owner, Instance) or not interpreter.classes.is_module(owner):
         return False
     own = next(iter(_parameters(context.function)), None)
     name = ""
@@ -161,7 +161,7 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
         name, callee = callee.attr, callee.value
     if not (name and isinstance(callee, ast.Name) and callee.id == own):
         return False
-    mro = interpreter.mro(owner.cls)
+    mro = interpreter.classes.mro(owner.cls)
     if any(_modules(interpreter, interpreter.heap[owner].attributes.get(name, UNKNOWN))):
         return False  # one way of making it is known
     methods = [info for cls in mro.classes for found in cls.functions.values() for info in found]
@@ -190,7 +190,7 @@ def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo)
         function = function.value
     if not isinstance(function, ast.Name) or function.id in _parameters(info)[1:] or variable(function.id):
         return False
-    named_globally = interpreter.global_value(info.module, function.id)
+    named_globally = interpreter.names.global_value(info.module, function.id)
     if isinstance(named_globally, External):
         return not named_globally.name.startswith("torch")
     if isinstance(named_globally, Dict):
@@ -280,7 +280,7 @@ def _is_module_whatever(modules: Sequence[Value], value: Value) -> bool:
 
 def _modules(interpreter: Interpreter, value: Value) -> Iterable[Instance | ExternalInstance]:
     for option in options(value):
-        if (isinstance(option, Instance) and interpreter.is_module(option)) or (
+        if (isinstance(option, Instance) and interpreter.classes.is_module(option)) or (
             isinstance(option, ExternalInstance) and (is_module_class(option.name) or option.name in CONTAINERS)
         ):
             yield option

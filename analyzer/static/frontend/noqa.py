@@ -58,7 +58,7 @@ def unused(
         for info in functions:
             first, last = info.node.lineno, info.node.end_lineno or info.node.lineno
             if any(first <= noqa.line <= last for noqa in idle):
-                interpreter.run_function(Function(info), info)
+                interpreter.entries.run_function(Function(info), info)
         claims = diagnose.claims(interpretation, rules, "own")
         if interpretation.warnings or interpreter.cut:
             return ()

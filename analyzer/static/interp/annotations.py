@@ -74,7 +74,7 @@ class Annotations(Component):
             return found if tensor_of(found) is not None else Tensor(sure=False)
         found = self._annotation(node, module, False, 0)
         if isinstance(found, Unknown) and isinstance(node, (ast.Name, ast.Attribute)):
-            near = self.engine.near_class(module, _last(node))  # who writes documentation need not import it
+            near = self.engine.objects.near_class(module, _last(node))  # who writes documentation need not import it
             return found if near is None else self._annotated_by(Class(near), False)
         return found
 
@@ -129,7 +129,7 @@ class Annotations(Component):
         alias = self._alias(node.id, module) if isinstance(node, ast.Name) else None
         if alias is not None:
             return self._annotation(alias[0], alias[1], sure, depth + 1)
-        return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
+        return self._annotated_by(self.engine.expressions.eval(node, self.engine.names.module_frame(module)), sure)
 
     def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
         """Return the classes of the source that a type names, each of them one that is meant; none if it names another,
@@ -146,12 +146,12 @@ class Annotations(Component):
             return [cls for each in found for cls in each] if all(found) else []
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return []
-        value = self.engine.eval(node, self.engine.module_frame(module))
+        value = self.engine.expressions.eval(node, self.engine.names.module_frame(module))
         return [value] if isinstance(value, Class) and self._can_be_made(value.info) else []
 
     def _can_be_made(self, cls: ClassInfo) -> bool:
         """Return whether it is a class with a `forward` of its own kind, not one that only others derive from."""
-        return bool(self.engine.mro(cls).functions("forward"))
+        return bool(self.engine.classes.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
         """Return the type of a name such as `Adj = Union[Tensor, SparseTensor]`, and the module that defines it."""
@@ -192,7 +192,7 @@ class Annotations(Component):
                 return Mapping((), UNKNOWN)
             return UNKNOWN
         if isinstance(value, Class):
-            mro = self.engine.mro(value.info)
+            mro = self.engine.classes.mro(value.info)
             if TYPED_DICTS & {*mro.external}:
                 fields = ((n, a, c.module) for c in reversed(mro.classes) for n, a in c.annotated.items())
                 return Mapping(tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None)
@@ -210,7 +210,7 @@ class Annotations(Component):
     def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
         """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
         with self.engine.outside_trace():
-            return self.instance_of(self.engine.eval(node, frame))
+            return self.instance_of(self.engine.expressions.eval(node, frame))
 
     def instance_of(self, value: Value) -> Value | None:
         """Return an object of this class, or of one of these classes; None if one of them is not understood."""

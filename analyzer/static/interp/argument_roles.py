@@ -162,16 +162,16 @@ class _Body:
         if not isinstance(root, ast.Name):
             return
         if isinstance(called, ast.Attribute):
-            for owner in options(self._engine.eval(called.value, self._frame)):
+            for owner in options(self._engine.expressions.eval(called.value, self._frame)):
                 if isinstance(owner, Instance):
-                    yield from (Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr))
-        yield from options(self._engine.eval(called, self._frame))
+                    yield from (Function(f, owner) for f in self._engine.classes.mro(owner.cls).functions(called.attr))
+        yield from options(self._engine.expressions.eval(called, self._frame))
 
     def _callee(self, value: Value) -> _Body | None:
         if isinstance(value, Function):
             return _Body(value.info, value.bound, self._engine, self._depth - 1)
         if isinstance(value, Instance):
-            forward = self._engine.mro(value.cls).functions("forward")
+            forward = self._engine.classes.mro(value.cls).functions("forward")
             if forward:
                 return _Body(forward[0], value, self._engine, self._depth - 1)
         return None

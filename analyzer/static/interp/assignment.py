@@ -58,7 +58,7 @@ class Assignment(Component):
         elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target.elts, value, frame)
         elif isinstance(target, ast.Starred):
-            self.assign(target.value, Sequence("list", None, self.engine.element(value)), frame)
+            self.assign(target.value, Sequence("list", None, self.engine.containers.element(value)), frame)
         elif isinstance(target, ast.Attribute):
             self._assign_attribute(target, value, frame, source, augmented, old)
         elif isinstance(target, ast.Subscript):
@@ -76,7 +76,7 @@ class Assignment(Component):
             return
         reads = augmented or (source is not None and target.id in names_in(source))
         if scope == "global":
-            known = self.engine.global_value(frame.module, target.id)
+            known = self.engine.names.global_value(frame.module, target.id)
             elsewhere = not reads or _is_read_elsewhere(target, frame)
             where = self.engine.where(frame)
             self.engine.emit(
@@ -108,8 +108,8 @@ class Assignment(Component):
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
         if elements:  # `() = x` has none
-            self.engine.emit_unresolved(elements[0], frame, value, walked=True)
-        value = lift(self._members, self.engine.iterate(value, frame))
+            self.engine.unresolved.emit_unresolved(elements[0], frame, value, walked=True)
+        value = lift(self._members, self.engine.protocols.iterate(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
             if starred is None and len(items) == len(elements):
@@ -129,13 +129,13 @@ class Assignment(Component):
             for index, element in enumerate(elements):
                 self.assign(element, join(*(cast("tuple[Value, ...]", r.items)[index] for r in rows)), frame)
             return
-        member = self.engine.element(value)
+        member = self.engine.containers.element(value)
         for element in elements:
             self.assign(element, value if isinstance(element, ast.Starred) else member, frame)
 
     def _members(self, value: Value) -> Value:
         """Return the members of a torch.nn container, and anything else unchanged."""
-        members = [(option, self.engine.walked_members(option)) for option in options(value)]
+        members = [(option, self.engine.containers.walked_members(option)) for option in options(value)]
         return join(*(v if isinstance(v, Sequence) else option for option, v in members))
 
     def _assign_attribute(
@@ -147,7 +147,7 @@ class Assignment(Component):
         augmented: bool,
         old: Value | None,
     ) -> None:
-        owner = self.engine.eval(target.value, frame)
+        owner = self.engine.expressions.eval(target.value, frame)
         value_of = source
         strong = self.engine.is_strong(frame)
 
@@ -159,7 +159,7 @@ class Assignment(Component):
             self.engine.emit(F.Store(where, target, "attribute", owner, name, value, before, reads, own, source))
 
         if target.attr == "__dict__" and isinstance(value, Mapping):
-            self.engine.put_back(target, value, frame)
+            self.engine.containers.put_back(target, value, frame)
             return
         value = brought_in(value) if self.engine.untraced else value
         for option in options(owner):
@@ -170,26 +170,26 @@ class Assignment(Component):
                 if before is None and not self.engine.untraced:
                     before = self._before(option, target.attr, frame)
                 if not self.engine.untraced and (self.engine.heap[option].escaping or frame.function is None):
-                    emit(option, before, self.engine.is_module(option), source)
+                    emit(option, before, self.engine.classes.is_module(option), source)
                 unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
-                if unknown and self.engine.mro(option.cls).functions(target.attr):
+                if unknown and self.engine.classes.mro(option.cls).functions(target.attr):
                     continue  # a method that is wrapped, or written anew, does what it did as often as not
                 passed_by = bool(self.engine.untraced) and frame.confidence == "low"
                 self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
-                self.engine.note(option, target.attr)
-                mro = self.engine.mro(option.cls)
+                self.engine.containers.note(option, target.attr)
+                mro = self.engine.classes.mro(option.cls)
                 if mro.is_dictionary and mro.functions("__setattr__"):  # an attribute is an item, too
-                    self.engine.dictionary_method(option, "__setitem__", (Const(target.attr), value), {})
+                    self.engine.containers.dictionary_method(option, "__setitem__", (Const(target.attr), value), {})
                 self.set_member(option, target.attr, value)
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.engine.heap[option].update(target.attr, value, strong=strong)
-                    self.engine.note(option, target.attr)
+                    self.engine.containers.note(option, target.attr)
                     self.set_member(option, target.attr, value)
-                emit(option, old, self.engine.is_module(option))
+                emit(option, old, self.engine.classes.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
-                    self.engine.patch(option.info, target.attr, value)
+                    self.engine.classes.patch(option.info, target.attr, value)
                     self._switch(option, target.attr, value, frame)
                 emit(option, old, False)
         if isinstance(target.value, ast.Name):
@@ -197,60 +197,60 @@ class Assignment(Component):
 
     def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
         """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
-        if not self.engine.untraced or not any(map(self.engine.is_module, options(value))):
+        if not self.engine.untraced or not any(map(self.engine.classes.is_module, options(value))):
             return
         if isinstance(container, Instance):
-            holds = bool(self.engine.mro(container.cls).container)
+            holds = bool(self.engine.classes.mro(container.cls).container)
         else:
             holds = bool(container.ident) and container.name in K.CONTAINERS
         if holds:
             key = Const(int(name)) if name.isdecimal() else Const(name)
             method = "__setitem__" if name.isdecimal() else "add_module"
-            self.engine.container_method(container, method, (key, value))
+            self.engine.containers.container_method(container, method, (key, value))
 
     def _switch(self, owner: Class, name: str, value: Value, frame: Frame) -> None:
         """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""
         if self.engine.untraced:
             return
         if frame.multi_path:
-            value = join(self.engine.class_member(owner, name, frame), value)
+            value = join(self.engine.attributes.class_member(owner, name, frame), value)
         if not isinstance(value, Const) or not isinstance(value.value, (bool, type(None))):
             value = widen(value)  # what counts has no end
         others = [row for row in self.engine.switched if (row[0], row[1]) != (owner.info, name)]
         self.engine.switched = frozenset(others)
-        if likely(self.engine.class_member(owner, name, frame)) != likely(value):
+        if likely(self.engine.attributes.class_member(owner, name, frame)) != likely(value):
             self.engine.switched |= {(owner.info, name, value)}
 
     def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
-        for info in self.engine.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ():
-            self.engine.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
+        for info in self.engine.classes.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ():
+            self.engine.functions.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
         return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run the setter of a property if its class has one."""
-        for info in self.engine.mro(owner.cls).functions(name)[1:]:
+        for info in self.engine.classes.mro(owner.cls).functions(name)[1:]:
             if info.is_setter:
-                self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
+                self.engine.functions.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
                 return True
-        holder = self.engine.mro(owner.cls).holder(name)
+        holder = self.engine.classes.mro(owner.cls).holder(name)
         if holder is None or not isinstance(holder.assigned.get(name), ast.Call):
             return False
-        descriptor = self.engine.class_attribute(holder, name, owner)
-        return self.engine.set_through(descriptor, owner, name, value, frame)
+        descriptor = self.engine.classes.class_attribute(holder, name, owner)
+        return self.engine.protocols.set_through(descriptor, owner, name, value, frame)
 
     def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         if name in self.engine.heap[owner].attributes:
             return self.engine.heap[owner].attributes[name]
-        holder = self.engine.mro(owner.cls).holder(name)
+        holder = self.engine.classes.mro(owner.cls).holder(name)
         if holder is None:
             return None
-        return self.engine.class_attribute(holder, name, owner)
+        return self.engine.classes.class_attribute(holder, name, owner)
 
     def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
-        base = self.engine.eval(target.value, frame)
-        index, parts, slices = self.engine.index(target.slice, frame)
+        base = self.engine.expressions.eval(target.value, frame)
+        index, parts, slices = self.engine.expressions.index(target.slice, frame)
         self.engine.emit(F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value))
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
@@ -258,23 +258,25 @@ class Assignment(Component):
             if isinstance(option, (External, ExternalInstance)) or (
                 isinstance(option, (Sequence, Mapping)) and option.escaping
             ):
-                old = self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
+                old = (
+                    self.engine.containers.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
+                )
                 name = ast.unparse(target.value)
                 self.engine.emit(F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented))
         if not isinstance(target.slice, ast.Slice):
-            self.engine.put_item(target.value, base, index, value, frame)
+            self.engine.containers.put_item(target.value, base, index, value, frame)
         for option in options(base):
             if isinstance(option, (Instance, ExternalInstance)):
                 self._put_item(option, index, value, frame)
 
     def _put_item(self, made: Instance | ExternalInstance, index: Value, value: Value, frame: Frame) -> None:
         """`made[index] = value` of an object."""
-        if self.engine.special(made, "__setitem__", (index, value), frame) is not None:
+        if self.engine.protocols.special(made, "__setitem__", (index, value), frame) is not None:
             return
-        if isinstance(made, Instance) and self.engine.mro(made.cls).is_dictionary:
-            self.engine.dictionary_method(made, "__setitem__", (index, value), {})
-        elif self.engine.container_members(made) is not None:
-            self.engine.container_method(made, "__setitem__", (index, value))
+        if isinstance(made, Instance) and self.engine.classes.mro(made.cls).is_dictionary:
+            self.engine.containers.dictionary_method(made, "__setitem__", (index, value), {})
+        elif self.engine.containers.container_members(made) is not None:
+            self.engine.containers.container_method(made, "__setitem__", (index, value))
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
         """Return the read that `target += ...` starts with, one node for each target."""

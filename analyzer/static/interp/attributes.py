@@ -91,7 +91,7 @@ class Attributes(Component):
                 return own
             if name == "shape":
                 if owner.subclass is not None:
-                    self.engine.call_override(K.GETTER, (owner,), {}, frame)
+                    self.engine.overrides.call_override(K.GETTER, (owner,), {}, frame)
                 return K.SHAPE
             if name in ("real", "imag"):
                 return Tensor("float", owner.sure)
@@ -101,7 +101,7 @@ class Attributes(Component):
                 return some if self.engine.training else prefer(NONE, some)
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind is not None and owner.subclass is not None:
-                self.engine.call_override(K.GETTER, (owner,), {}, frame)
+                self.engine.overrides.call_override(K.GETTER, (owner,), {}, frame)
             if kind == "T" or name in K.NAMED_FIELDS:
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if name == "ndim":
@@ -123,7 +123,7 @@ class Attributes(Component):
             plain = Tensor(owner.instance.dtype, owner.instance.sure)
             return self._attribute_of(plain, name, frame) if above is None else above
         if isinstance(owner, Super) and isinstance(owner.instance, Class):
-            if owner.after not in self.engine.mro(owner.instance.info).classes:
+            if owner.after not in self.engine.classes.mro(owner.instance.info).classes:
                 return Method(owner.instance, name)  # what a metaclass has from `type`
             return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
@@ -140,7 +140,7 @@ class Attributes(Component):
         if isinstance(owner, Module) and name == "__dict__":
             return owner  # what is asked of it is an item, by name
         if isinstance(owner, Module):
-            value = self.engine.module_member(owner.info, name)
+            value = self.engine.names.module_member(owner.info, name)
             if value is None and name in VIEWS:  # of `vars(module)` or `module.__dict__`
                 return Method(namespace(self.engine, owner.info), name)
             return UNKNOWN if value is None else value
@@ -162,7 +162,7 @@ class Attributes(Component):
                 if name == "training":
                     return self._training()
                 if name == "_modules":
-                    return self.engine.children(owner)
+                    return self.engine.containers.children(owner)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
                 if name in K.MODULE_TENSORS:
                     known = attribute is not None and not isinstance(attribute, Unknown)
@@ -212,7 +212,7 @@ class Attributes(Component):
                 return Const(owner.value)
             return Const(owner.member) if owner.member else Plain("str")
         if isinstance(owner, Const) and owner.enum is not None:
-            defined = self.engine.mro(owner.enum.info).functions(name)
+            defined = self.engine.classes.mro(owner.enum.info).functions(name)
             if defined:
                 return self._bind(defined, owner, owner.enum.info, frame)
         if isinstance(owner, (Mapping, Const)):
@@ -247,7 +247,7 @@ class Attributes(Component):
             return None
         if name in K.DISTRIBUTION_METHODS or (name.startswith("_") and name != "_validate_args"):
             return None
-        bases = (b for b in self.engine.mro(owner.cls).external if b.startswith("torch.distributions."))
+        bases = (b for b in self.engine.classes.mro(owner.cls).external if b.startswith("torch.distributions."))
         base = next(bases, None)
         given = UNKNOWN if base is None else K.distribution_attribute(ExternalInstance(base), name)
         return None if given == UNKNOWN else given
@@ -256,7 +256,7 @@ class Attributes(Component):
         """Return whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
         if not isinstance(owner.instance, Instance):
             return False
-        mro = self.engine.mro(owner.instance.cls)
+        mro = self.engine.classes.mro(owner.instance.cls)
         defined = mro.functions(name, owner.after)
         if defined:
             return _method_kind(defined[0]) == "property"
@@ -265,7 +265,7 @@ class Attributes(Component):
     def _is_left_of_function(self, owner: Class, name: str) -> bool:
         """Return whether Dynamo does not look up a value read from a class of `torch.autograd.Function`: all but
         methods."""
-        mro = self.engine.mro(owner.info)
+        mro = self.engine.classes.mro(owner.info)
         if "torch.autograd.Function" not in mro.external:
             return False
         return not mro.functions(name) and (mro.holder(name) is not None or name in OF_CLASSES)
@@ -276,14 +276,14 @@ class Attributes(Component):
         """Return the attribute that a user-defined tensor class adds; None if any tensor has it."""
         if owner.subclass is None:
             return None
-        mro = self.engine.mro(owner.subclass)
+        mro = self.engine.classes.mro(owner.subclass)
         defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, owner.subclass, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            return self.engine.class_attribute(holder, name, owner)
-        return self._container_assigned(mro, name) if name in self.engine.assigned_attributes(mro) else None
+            return self.engine.classes.class_attribute(holder, name, owner)
+        return self._container_assigned(mro, name) if name in self.engine.classes.assigned_attributes(mro) else None
 
     def _container_assigned(self, mro: Mro, name: str) -> Value | None:
         """Return an attribute that methods assign a literal dict or list: its contents are unknown."""
@@ -307,14 +307,14 @@ class Attributes(Component):
         if self.engine.untraced or not isinstance(steps, Sequence):
             return value
         for step in steps.items or ():
-            value = self.engine.special(step, "forward", (value,), frame) or value
+            value = self.engine.protocols.special(step, "forward", (value,), frame) or value
         return value
 
     def _member_attribute(self, owner: Instance | ExternalInstance, name: str) -> Value | None:
         """Return a member of a container, which is an attribute of it too: `self.parts.first`."""
-        members = self.engine.container_members(owner)
+        members = self.engine.containers.container_members(owner)
         value = dict(members.entries).get(name) if isinstance(members, Mapping) else None
-        modules = [v for v in options(value) if self.engine.is_module(v)] if value is not None else []
+        modules = [v for v in options(value) if self.engine.classes.is_module(v)] if value is not None else []
         return join(*modules) if modules else None
 
     def _training(self) -> Value:
@@ -324,7 +324,7 @@ class Attributes(Component):
         """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
         if not isinstance(owner, Instance):
             return UNKNOWN
-        mro = self.engine.mro(owner.cls)
+        mro = self.engine.classes.mro(owner.cls)
         thing = self.engine.heap[owner]
         if not thing.made:
             thing.made = True
@@ -335,7 +335,9 @@ class Attributes(Component):
         if after is None and name in thing.attributes:
             value = self._parametrized_tensor(owner, name, thing.attributes[name], frame)
             changed = (
-                self.engine.reassigned_attributes(mro).get(name) if thing.escaping and not thing.symbolic else None
+                self.engine.classes.reassigned_attributes(mro).get(name)
+                if thing.escaping and not thing.symbolic
+                else None
             )
             usual = likely(value)
             if changed is False and isinstance(usual, Const) and isinstance(usual.value, (bool, NoneType)):
@@ -360,7 +362,7 @@ class Attributes(Component):
             open_ended = mro.is_module or thing.symbolic or bool(thing.dynamic)
             return Mapping(attributes, UNKNOWN if open_ended else None, thing.escaping)
         if name in PATCHED:
-            replaced = self.engine.replacement(mro, name, after)
+            replaced = self.engine.classes.replacement(mro, name, after)
             if replaced is not None:
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
@@ -371,21 +373,23 @@ class Attributes(Component):
             return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            value = self.engine.read_descriptor(self.engine.class_attribute(holder, name, owner), owner, name, frame)
+            value = self.engine.protocols.read_descriptor(
+                self.engine.classes.class_attribute(holder, name, owner), owner, name, frame
+            )
             if not thing.symbolic or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
             other = _vague(value)
             if value == NONE and annotation is not None:
-                other = self.engine.annotation(annotation, holder.module, sure=False)
-            return join(value, other) if name in self.engine.assigned_attributes(mro) else prefer(value, other)
+                other = self.engine.annotations.annotation(annotation, holder.module, sure=False)
+            return join(value, other) if name in self.engine.classes.assigned_attributes(mro) else prefer(value, other)
         if mro.container and name == "_parameters":
             return Method(owner, name)
         member_value = self._member_attribute(owner, name) if mro.container and after is None else None
         if member_value is not None:
             return member_value
         if mro.is_module and name == "_modules":
-            return self.engine.children(owner)
+            return self.engine.containers.children(owner)
         if mro.is_module and name in ("_parameters", "_buffers"):
             leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
             return Mapping(tuple(leaves), None, thing.escaping)
@@ -405,15 +409,15 @@ class Attributes(Component):
                 return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
-            return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
+            return self.engine.functions.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
         annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:
-            return self.engine.annotation(annotated, owner.cls.module, sure=False)
+            return self.engine.annotations.annotation(annotated, owner.cls.module, sure=False)
         if mro.is_dictionary and not hasattr(dict, name):
             return self._dict_attribute(owner, name)
         unnamed = thing.dynamic.get(ANY_NAME, NONE)
         if PLAIN_BASES.issuperset(mro.external) and any(
-            isinstance(v, Tensor) or self.engine.is_module(v) for v in options(unnamed)
+            isinstance(v, Tensor) or self.engine.classes.is_module(v) for v in options(unnamed)
         ):
             return unnamed  # values set under names that the source does not decide
         if mro.external and mro.external != ("object",):
@@ -424,7 +428,7 @@ class Attributes(Component):
     def read_by(self, owner: Instance, name: str) -> str:
         """Return the Python code that finds the attribute: the method that a class of dicts has for `__getattr__`, or a
         cached property without a value yet."""
-        mro = self.engine.mro(owner.cls)
+        mro = self.engine.classes.mro(owner.cls)
         if self._is_cached(mro, name):
             return "" if name in self.engine.heap[owner].attributes else K.CACHED_PROPERTY
         if not mro.is_dictionary or hasattr(dict, name):
@@ -432,7 +436,7 @@ class Attributes(Component):
         thing, holder = self.engine.heap[owner], mro.holder("__getattr__")
         if holder is None or mro.functions(name) or mro.holder(name) or not (thing.escaping or thing.symbolic):
             return ""
-        found = self.engine.class_attribute(holder, "__getattr__", owner)
+        found = self.engine.classes.class_attribute(holder, "__getattr__", owner)
         return found.name if isinstance(found, External) else ""
 
     def _is_cached(self, mro: Mro, name: str) -> bool:
@@ -441,7 +445,7 @@ class Attributes(Component):
             for decorator in info.decorators:
                 if ast.unparse(decorator).endswith("cached_property"):
                     with self.engine.outside_trace():
-                        found = self.engine.eval(decorator, self.engine.module_frame(info.module))
+                        found = self.engine.expressions.eval(decorator, self.engine.names.module_frame(info.module))
                     return found == External(K.CACHED_PROPERTY)
         return False
 
@@ -471,23 +475,23 @@ class Attributes(Component):
                 if isinstance(node, ast.Assign) and any(_is_attribute(t, first, name) for t in node.targets):
                     frame = Frame(info.module, info, -1, "high", {first: owner}, depth=ASSUMED_DEPTH)
                     with self.engine.outside_trace():
-                        made = self.engine.eval(_written_for(node.value, info), frame)
+                        made = self.engine.expressions.eval(_written_for(node.value, info), frame)
                     found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
         return join(*found) if found else UNKNOWN
 
     def _attribute_of_derived(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         """Return the value of a name in the classes that derive from an argument's annotated one, if it leaves the name
         to them; None if it does not, or if they are many."""
-        mro = self.engine.mro(owner.cls)
+        mro = self.engine.classes.mro(owner.cls)
         defined = mro.functions(name)
         left = all(map(_is_left_to_others, defined)) if defined else self._lacks(owner, mro, name)
         if not left:
             return None
-        found = [c for c in self.engine.derived_classes(owner.cls) if self._gives(c, name)]
-        found = [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
+        found = [c for c in self.engine.objects.derived_classes(owner.cls) if self._gives(c, name)]
+        found = [c for c in found if not {*self.engine.classes.mro(c).classes[1:]} & {*found}]
         if not 0 < len(found) <= MAX_DERIVING:
             return None
-        return join(*(self.member(self.engine.symbolic_instance(c), name, frame) for c in found))
+        return join(*(self.member(self.engine.annotations.symbolic_instance(c), name, frame) for c in found))
 
     def _lacks(self, owner: Instance, mro: Mro, name: str) -> bool:
         """Return whether nothing in a class says what an attribute is that no method sets."""
@@ -497,15 +501,15 @@ class Attributes(Component):
 
     def _gives(self, cls: ClassInfo, name: str) -> bool:
         """Return whether a class has a method or an attribute of that name, and leaves it to no other."""
-        mro = self.engine.mro(cls)
+        mro = self.engine.classes.mro(cls)
         defined = mro.functions(name)
         if defined:
             return not all(map(_is_left_to_others, defined))
-        return mro.holder(name) is not None or name in self.engine.assigned_attributes(mro)
+        return mro.holder(name) is not None or name in self.engine.classes.assigned_attributes(mro)
 
     def _dict_attribute(self, owner: Instance, name: str) -> Value:
         """Return an attribute of a dict-like object that is as often as not one of its keys."""
-        members = self.engine.container_members(owner)
+        members = self.engine.containers.container_members(owner)
         assert isinstance(members, Mapping)
         found = dict(members.entries).get(name, members.element)
         return UNKNOWN if found is None else found
@@ -514,14 +518,14 @@ class Attributes(Component):
         """Run what a class does when it is called without arguments, if that is possible; a module is made with
         arguments nobody knows."""
         if mro.is_module or mro.container:
-            self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
+            self.engine.objects.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
                 given = self._required_arguments(info)
                 with self.engine.outside_trace():
-                    frame = self.engine.module_frame(info.module)
-                    self.engine.invoke(Function(info, owner), (), given, frame, "high")
+                    frame = self.engine.names.module_frame(info.module)
+                    self.engine.functions.invoke(Function(info, owner), (), given, frame, "high")
 
     def _required_arguments(self, info: FunctionInfo) -> dict[str, Value]:
         """Return the arguments that a method needs, as far as annotations say. An object that compiled code uses first
@@ -530,7 +534,7 @@ class Attributes(Component):
         needed = [arg for arg, default in positional(spec)[1:] if default is None]
         needed += [a for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
         other = UNKNOWN if self.engine.untraced else TAINTED
-        declared = ((a.arg, self.engine.annotation(a.annotation, info.module, sure=False)) for a in needed)
+        declared = ((a.arg, self.engine.annotations.annotation(a.annotation, info.module, sure=False)) for a in needed)
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
@@ -544,13 +548,13 @@ class Attributes(Component):
                     if isinstance(key, ast.Constant) and key.value == name:
                         found = self._class_of(item, cls)
                         if found is not None:
-                            return self.engine.symbolic_instance(found)
+                            return self.engine.annotations.symbolic_instance(found)
         return None
 
     def _class_of(self, item: ast.expr, cls: ClassInfo) -> ClassInfo | None:
         if isinstance(item, ast.Name):
             with self.engine.outside_trace():
-                value = self.engine.eval(item, self.engine.module_frame(cls.module))
+                value = self.engine.expressions.eval(item, self.engine.names.module_frame(cls.module))
             return value.info if isinstance(value, Class) else None
         for word in item.keywords if isinstance(item, ast.Call) else ():
             if word.arg in cls.assigned and isinstance(word.value, ast.Constant):
@@ -564,29 +568,34 @@ class Attributes(Component):
     ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
-            value = self.engine.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
-            if isinstance(owner, Instance) and self._is_cached(self.engine.mro(cls), defined[0].name):
+            value = self.engine.functions.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
+            if isinstance(owner, Instance) and self._is_cached(self.engine.classes.mro(cls), defined[0].name):
                 self.engine.heap[owner].update(defined[0].name, value, strong=True)
             return value
         values: list[Value] = []
         for info in defined if kind == "plain" else defined[:1]:
-            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module))):
+            for value in options(
+                self.engine.functions.apply_decorators(info, self.engine.names.module_frame(info.module))
+            ):
                 if isinstance(value, Function) and kind != "static":
                     closure = self.engine.heap[owner].closure if isinstance(owner, Instance) else 0
                     bound: Value = Class(cls, closure) if kind == "class" else owner
                     values.append(value.bound_to(bound))
                 elif isinstance(owner, Instance):
-                    values.append(self.engine.read_descriptor(value, owner, info.name, frame))
+                    values.append(self.engine.protocols.read_descriptor(value, owner, info.name, frame))
                 else:
                     values.append(value)
         return join(*values)
 
     def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        mro = self.engine.mro(owner.info)
+        """`Class.name`; `after` starts behind that class (super)."""
+        mro = self.engine.classes.mro(owner.info)
         defined = mro.functions(name, after)
         if defined:
             kind = _method_kind(defined[0])
-            value = self.engine.apply_decorators(defined[0], self.engine.module_frame(defined[0].module))
+            value = self.engine.functions.apply_decorators(
+                defined[0], self.engine.names.module_frame(defined[0].module)
+            )
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
             local = owner.closure and defined[0].owner is owner.info
@@ -600,10 +609,12 @@ class Attributes(Component):
                     if cls is above and switch == name:
                         return value
         if holder is not None:
-            value = self.engine.read_descriptor(self.engine.class_attribute(holder, name, None), owner, name, frame)
-            if self.engine.is_enum(mro) and not name.startswith("_"):
-                return self.engine.enum_member(owner, name, value)
-            if isinstance(value, Const) and name in self.engine.assigned_attributes(mro):
+            value = self.engine.protocols.read_descriptor(
+                self.engine.classes.class_attribute(holder, name, None), owner, name, frame
+            )
+            if self.engine.records.is_enum(mro) and not name.startswith("_"):
+                return self.engine.records.enum_member(owner, name, value)
+            if isinstance(value, Const) and name in self.engine.classes.assigned_attributes(mro):
                 return prefer(value, _vague(value))  # it may be set before the call
             return value
         if name in ("__name__", "__qualname__"):
@@ -638,6 +649,7 @@ class Attributes(Component):
         return join(found, default)
 
     def has_attribute(self, value: Value, name: str) -> Value:
+        """`hasattr(value, name)`."""
         if isinstance(value, Tensor) and value.sure and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
             return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
@@ -646,14 +658,14 @@ class Attributes(Component):
         if K.is_property(value) and hasattr(property, name):
             return Const(True)
         if isinstance(value, Instance):
-            mro = self.engine.mro(value.cls)
+            mro = self.engine.classes.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
                 if name not in self.engine.heap[value].attributes:
                     return Const(True)
                 return prefer(Const(True), Plain("bool")) if _is_always_set(mro, name) else Plain("bool")
             if self.engine.heap[value].named_like(re.escape(name)):
                 return Plain("bool")
-            if not self.engine.heap[value].symbolic and name not in self.engine.assigned_attributes(mro):
+            if not self.engine.heap[value].symbolic and name not in self.engine.classes.assigned_attributes(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
@@ -665,7 +677,9 @@ class Attributes(Component):
             if isinstance(option, Instance):
                 thing = self.engine.heap[option]
                 attributes = thing.dynamic if ANY_NAME in thing.dynamic else thing.attributes
-                modules.extend(v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v)))
+                modules.extend(
+                    v for v in attributes.values() if any(self.engine.classes.is_module(o) for o in options(v))
+                )
         return join(*modules) if modules else UNKNOWN
 
 

@@ -33,7 +33,7 @@ def _collect_passed(
 ) -> Iterator[Value]:
     if not depth or called not in module.called:
         return
-    frame = engine.module_frame(module)
+    frame = engine.names.module_frame(module)
     for around, call in _calls(module, called):
         given = next((k.value for k in call.keywords if k.arg == parameter), None)
         if given is None and place < len(call.args):
@@ -44,7 +44,7 @@ def _collect_passed(
             yield from _collect_passed(module, around.name, *handed, engine, depth - 1)
         elif isinstance(given, (ast.Name, ast.Attribute)):
             with engine.outside_trace():
-                values = options(engine.eval(given, frame))
+                values = options(engine.expressions.eval(given, frame))
             yield from (value for value in values if _is_specific(value))
 
 

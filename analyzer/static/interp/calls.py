@@ -106,8 +106,8 @@ class CallComponent(Component):
             if site.frame.function.name == "__init__" and getattr(site.node.func, "attr", "") == "__init__":
                 self._emit_super_init(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
-            self.engine.emit_unresolved(site.node, site.frame, function)
-            lower = self.engine.unlikely(site.frame)
+            self.engine.unresolved.emit_unresolved(site.node, site.frame, function)
+            lower = self.engine.names.unlikely(site.frame)
             usual = self.call(likely(function), site)
             if lower is None:
                 return prefer(usual, UNKNOWN)
@@ -155,8 +155,8 @@ class CallComponent(Component):
     def _note(self, site: CallSite, became: str) -> None:
         """Record the outcome of a call; of several situations one that was not understood wins."""
         key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
-        if self.engine.calls.get(key) in (None, *RESOLVED):
-            self.engine.calls[key] = became
+        if self.engine.call_outcomes.get(key) in (None, *RESOLVED):
+            self.engine.call_outcomes[key] = became
         if self.engine.replay is not None:
             info = site.frame.function
             if info is None:
@@ -168,7 +168,7 @@ class CallComponent(Component):
         """Emit that the constructor of a module made in compiled code calls that of its base."""
         name = next((arg.arg for arg, _ in positional(info.node.args)), "")
         made = site.frame.env.get(name)
-        if isinstance(made, Instance) and not self.engine.heap[made].escaping and self.engine.is_module(made):
+        if isinstance(made, Instance) and not self.engine.heap[made].escaping and self.engine.classes.is_module(made):
             if self.engine.replay is not None:
                 self.engine.replay.read(info)
             before = (
@@ -183,30 +183,30 @@ class CallComponent(Component):
         if isinstance(function, Function):
             if function.breaks:
                 self._emit_call(site, function, f"{function.breaks}()", None, None, None)
-            if "try" in site.frame.enclosing and not self.engine.takes(function, site):
+            if "try" in site.frame.enclosing and not self.engine.functions.takes(function, site):
                 self.engine.emit(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
-            self.engine.emit_sparse_argument(function, site)
-            self.engine.touch_handed(site)
+            self.engine.sparse.emit_sparse_argument(function, site)
+            self.engine.recurrent.touch_handed(site)
             with self.engine.outside_trace() if function.constant else nullcontext():
-                given_back = self.engine.invoke(
+                given_back = self.engine.functions.invoke(
                     function, site.args, site.keywords, site.frame, site.confidence, site.rest
                 )
-            self.engine.give_back(function, site)
+            self.engine.functions.give_back(function, site)
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(FACTORIES)
             if all(isinstance(v, Unknown) for v in options(given_back)):
-                made = self.engine.resolve_registered(site) if factory and self.engine.untraced else None
-                return made or self.engine.made_of_text(site) or given_back
+                made = self.engine.objects.resolve_registered(site) if factory and self.engine.untraced else None
+                return made or self.engine.objects.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
-            return self.engine.instantiate(function, site)
+            return self.engine.objects.instantiate(function, site)
         if isinstance(function, Partial):
             args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
             keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
             filled = dataclasses.replace(site, args=args, keywords=keywords)
             return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
-            self.engine.touch(function, site.node, site.frame, "called")
+            self.engine.recurrent.touch(function, site.node, site.frame, "called")
         if isinstance(function, Instance):
             site = self._run_hooks_before(function, site)
             return self._run_hooks(function, site, self._call_object(function, site))
@@ -214,7 +214,7 @@ class CallComponent(Component):
         if isinstance(function, Tensor):
             return self._call_tensor(function, site)
         if isinstance(function, External) and function.name.startswith("torch."):
-            made = self.engine.by_object(function.name, site.args, site.keywords, site.frame)
+            made = self.engine.overrides.by_object(function.name, site.args, site.keywords, site.frame)
             if made is not None:
                 surely = any(isinstance(v, Instance) for v in (*site.args, *site.keywords.values()))
                 other = None if surely else self._call_foreign(function, site)
@@ -236,13 +236,13 @@ class CallComponent(Component):
             operation, args = function.name, site.args
         else:
             return None
-        return self.engine.call_override(External(operation), args, site.keywords, site.frame)
+        return self.engine.overrides.call_override(External(operation), args, site.keywords, site.frame)
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
         """Call a function without source."""
-        self.engine.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
+        self.engine.sparse.emit_sparse_use(site.node, site.frame, *site.args, *site.keywords.values())
         if not self.engine.untraced and _looks_at_arguments(function):
-            self.engine.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
+            self.engine.unresolved.emit_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             if function.name == "torch.Tensor.__torch_function__":
                 return self._operation_called(site)
@@ -253,7 +253,7 @@ class CallComponent(Component):
             result = functions.call(self.engine, function.name, site)
             if function.name.startswith("torch."):
                 result = shape_semantics.laid_out(function.name, site.args, result, site.keywords)
-                if not self.engine.is_overriding():
+                if not self.engine.overrides.is_overriding():
                     result = _result_of_operands(result, site.args)
             self._emit_call(site, function, function.name, None, None, result)
             if any(map(is_captured, site.args)):
@@ -282,7 +282,7 @@ class CallComponent(Component):
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            self.engine.emit_member_call(site, receiver, operation, operands)
+            self.engine.enums.emit_member_call(site, receiver, operation, operands)
             numbers: tuple[Value, ...] = ()
             reads: Reads = ""
             specified_by: tuple[str, ...] = ()
@@ -325,7 +325,7 @@ class CallComponent(Component):
         one."""
         for option in options(value):
             inside: tuple[Value, ...] = ()
-            if isinstance(option, Instance) and not self.engine.mro(option.cls).functions("__deepcopy__"):
+            if isinstance(option, Instance) and not self.engine.classes.mro(option.cls).functions("__deepcopy__"):
                 inside = (*self.engine.heap[option].attributes.values(),)
                 if any(map(holds_tensor, inside)):
                     return True
@@ -343,6 +343,7 @@ class CallComponent(Component):
         return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
+        """Return the joined results of calling each alternative of `function`; None if nothing is known of any."""
         results = [self.call_one(option, site) for option in options(function)]
         known = [r for r in results if r is not None]
         return join(*known) if known else None
@@ -351,28 +352,28 @@ class CallComponent(Component):
         """Call a tensor with a `__call__` with source: Dynamo calls no tensor, so Python does."""
         if tensor.subclass is None:
             return None
-        called = self.engine.mro(tensor.subclass).functions("__call__")
+        called = self.engine.classes.mro(tensor.subclass).functions("__call__")
         if not called:
             return None
         name = f"{tensor.subclass.node.name}.__call__"
-        result = self.call_each(self.engine.attribute(tensor, "__call__", site.frame), site)
+        result = self.call_each(self.engine.attributes.attribute(tensor, "__call__", site.frame), site)
         self._emit_call(site, tensor, name, None, None, result, gb_id=TENSOR_CALLED)
         return result
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
-        mro = self.engine.mro(made.cls)
+        mro = self.engine.classes.mro(made.cls)
         for name in ("__call__", "forward"):
             if mro.functions(name) or (not mro.is_module and mro.holder(name) is not None):
-                return self.call_each(self.engine.member(made, name, site.frame), site)
+                return self.call_each(self.engine.attributes.member(made, name, site.frame), site)
             if name == "__call__" and not mro.is_module:
                 return None
-        set_to = self.engine.member(made, "forward", site.frame)
+        set_to = self.engine.attributes.member(made, "forward", site.frame)
         if any(isinstance(option, Function) for option in options(set_to)):
             return self.call_each(set_to, site)
         return self._inherited_forward(made, site)
 
     def _inherited_forward(self, made: Instance, site: CallSite) -> Value | None:
-        mro = self.engine.mro(made.cls)
+        mro = self.engine.classes.mro(made.cls)
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
         bases = [name for name in mro.external if K.is_module_class(name)]
@@ -439,7 +440,11 @@ class CallComponent(Component):
     def _call_submodules(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """Call the modules with source that a module of torch.nn calls, with its first arguments."""
         called = self.engine.heap[made].attributes.get(K.CALLED.get(name, "")) if made.ident else None
-        modules = [v for option in options(called or UNKNOWN) for v in (*options(self.engine.element(option)), option)]
+        modules = [
+            v
+            for option in options(called or UNKNOWN)
+            for v in (*options(self.engine.containers.element(option)), option)
+        ]
         own = dict.fromkeys(v for v in modules if isinstance(v, Instance))
         results = [self.call_one(module, site.giving(site.args[:1])) for module in own]
         return join(*(UNKNOWN if result is None else result for result in results)) if results else None
@@ -448,7 +453,7 @@ class CallComponent(Component):
         """Read the parametrized tensors that the forward of a torch module reads."""
         known = self.engine.heap[made].attributes.get(K.PARAMETRISED) if made.ident else None
         for name, _ in known.entries if isinstance(known, Mapping) else ():
-            self.engine.attribute(made, str(name), frame)
+            self.engine.attributes.attribute(made, str(name), frame)
 
     def _run_hooks(self, made: Instance | ExternalInstance, site: CallSite, result: Value | None) -> Value | None:
         """Return the result of a module call after its hooks."""
@@ -494,13 +499,13 @@ class CallComponent(Component):
             own = self.engine.heap[made].attributes if made.ident else {}
             found = own.get(str(wanted.value)) if isinstance(wanted, Const) else None
             if found is not None:
-                self.engine.touch(found, site.node, site.frame)
+                self.engine.recurrent.touch(found, site.node, site.frame)
             return found
         if name == "get_submodule":
             return self._submodule(made, site.first("target"))
         if name in ("children", "named_children"):
-            children = self.engine.children(made)
-            return self.engine.mapping_method(children, "values" if name == "children" else "items", site)
+            children = self.engine.containers.children(made)
+            return self.engine.containers.mapping_method(children, "values" if name == "children" else "items", site)
         return K.module_method(name, made)
 
     def _submodule(self, made: Instance | ExternalInstance, path: Value | None) -> Value:
@@ -511,7 +516,7 @@ class CallComponent(Component):
         for name in path.value.split(".") if path.value else ():
             if not isinstance(found, (Instance, ExternalInstance)):
                 return UNKNOWN
-            children = self.engine.children(found)
+            children = self.engine.containers.children(found)
             known = dict(children.entries).get(name, children.element)
             found = UNKNOWN if known is None else known
         return found
@@ -524,23 +529,23 @@ class CallComponent(Component):
         dotted: str | None = None
         result: Value | None = None
         if name == "__getitem__" and len(site.args) == 1 and not isinstance(receiver, Instance):
-            return self.engine.index_called(site.giving((receiver, site.args[0])))
+            return self.engine.protocols.index_called(site.giving((receiver, site.args[0])))
         if isinstance(receiver, Tensor) and not self.engine.operations.is_method_of_tensor(name):
             pass  # it is something else, taken for a tensor
         elif isinstance(receiver, Tensor):
             known = K.tensor_method(name, receiver, site.args, site.keywords)
             sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
             result = self.engine.operations.better(f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known)
-            plain = self.engine.is_overriding() and name != "as_subclass"
+            plain = self.engine.overrides.is_overriding() and name != "as_subclass"
             result = result if plain else _result_of_class(result, receiver, name, site.args)
             result = shape_semantics.laid_out(name, (receiver, *site.args), result, site.keywords)
             if name == "element_size":
                 result = bytes_of_value(read_type(receiver, self.engine.dtype, self.engine.autocast))
             result = K.ADDRESS if name == "data_ptr" and not self.engine.untraced else result
         elif isinstance(receiver, Sequence):
-            result = self.engine.sequence_method(receiver, name, site)
+            result = self.engine.containers.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
-            result = self.engine.mapping_method(receiver, name, site)
+            result = self.engine.containers.mapping_method(receiver, name, site)
         elif K.is_number_of_numpy(receiver):
             result = K.method_of_number(receiver, name, site.first("dtype"))
         elif isinstance(receiver, Plain) and name == "astype":  # of a number of numpy, which is an array from here on
@@ -550,13 +555,13 @@ class CallComponent(Component):
         elif isinstance(receiver, Unknown) and name in constant_text.METHODS:
             result = self._call_text_method(constant_text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
-            self.engine.touch_by_walk(receiver, name, site)
+            self.engine.recurrent.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, site)
         elif isinstance(receiver, Instance):
-            self.engine.touch_by_walk(receiver, name, site)
+            self.engine.recurrent.touch_by_walk(receiver, name, site)
             result = self._inherited_method(receiver, name, site)
-            base = next(iter(self.engine.mro(receiver.cls).external), None)
+            base = next(iter(self.engine.classes.mro(receiver.cls).external), None)
             dotted = f"{base}.{name}" if base else None
         elif isinstance(receiver, Class):
             result = self._class_method(receiver, name, site)
@@ -590,7 +595,7 @@ class CallComponent(Component):
         if receiver.name in K.CONTAINERS and receiver.ident:
             if name in ("children", "named_children", "get_submodule"):
                 return self._module_method(receiver, name, site)
-            return self.engine.container_method(receiver, name, site.args)
+            return self.engine.containers.container_method(receiver, name, site.args)
         if K.is_module_class(receiver.name):
             return self._module_method(receiver, name, site)
         if receiver.name == "torch.Generator" and name == "manual_seed":
@@ -603,7 +608,7 @@ class CallComponent(Component):
                 self.engine.heap[receiver].update("saved_tensors", saved, strong=False)
             return NONE
         if receiver.name == "contextlib.ExitStack" and name == "enter_context" and site.args:
-            return self.engine.enter_context(site.args[0], site.frame)
+            return self.engine.protocols.enter_context(site.args[0], site.frame)
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver in K.GENERATORS.values():
@@ -613,36 +618,36 @@ class CallComponent(Component):
         return None
 
     def _inherited_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        mro = self.engine.mro(made.cls)
+        mro = self.engine.classes.mro(made.cls)
         if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
             self.engine.heap[made].update(str(site.args[0].value), site.args[1], strong=bool(self.engine.untraced))
             return NONE
         if mro.is_dictionary:
-            return self.engine.dictionary_method(made, name, site.args, site.keywords)
+            return self.engine.containers.dictionary_method(made, name, site.args, site.keywords)
         if mro.is_list and name in LIKE_MODULE_LISTS:
-            return self.engine.container_method(made, name, site.args)
+            return self.engine.containers.container_method(made, name, site.args)
         if name == "__init__":
             if mro.container or mro.is_list:
-                self.engine.fill_container(made, mro.container or "list", site.args, site.node)
+                self.engine.containers.fill_container(made, mro.container or "list", site.args, site.node)
             for base in mro.external:
                 constructors.inherit(self.engine, made, base, site)
             return NONE
         if name in ("forward", "__call__"):
             if name == "__call__" and mro.functions("forward"):
-                return self.call_each(self.engine.member(made, "forward", site.frame), site)
+                return self.call_each(self.engine.attributes.member(made, "forward", site.frame), site)
             return self._inherited_forward(made, site)
         if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
             self._register(made, name, site)
             if not (mro.container and name in ("add_module", "register_module")):
                 return NONE
         if mro.container:
-            return self.engine.container_method(made, name, _modules_last(site))
+            return self.engine.containers.container_method(made, name, _modules_last(site))
         if mro.is_module:
             inside = site.frame.function
             if name == "eval" and self.engine.untraced and inside is not None and inside.name == "train":
                 self._freeze(made, set())
             return self._module_method(made, name, site)
-        return self.engine.record_method(made, name, site)
+        return self.engine.records.record_method(made, name, site)
 
     def _register(self, made: Instance, method: str, site: CallSite) -> None:
         """Evaluate `register_buffer(name, tensor)` and similar."""
@@ -661,7 +666,7 @@ class CallComponent(Component):
             return
         self.engine.heap[made].update(str(name.value), value, strong=True)
         if method in ("add_module", "register_module"):
-            self.engine.note(made, str(name.value))
+            self.engine.containers.note(made, str(name.value))
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
         """Put a module, and all its submodules, in evaluation mode."""
@@ -673,19 +678,23 @@ class CallComponent(Component):
             *(members_of(thing.members) if isinstance(thing.members, Sequence) else ()),
         ]
         for option in (option for value in values for option in options(value)):
-            if isinstance(option, Instance) and option not in done and self.engine.is_module(option):
+            if isinstance(option, Instance) and option not in done and self.engine.classes.is_module(option):
                 self._freeze(option, done)
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
-        mro = self.engine.mro(cls.info)
+        mro = self.engine.classes.mro(cls.info)
         if name == "__call__" and site.args and mro.is_module and self._is_one_of(site.args[0], cls.info):
             return self.call_each(site.args[0], site.giving(site.args[1:], site.keywords))
         if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
-            return self.engine.instantiate(cls, site, by_type=True)
+            return self.engine.objects.instantiate(cls, site, by_type=True)
         if name == "__torch_function__":
             return self._operation_called(site)
         if name == "__subclasses__":
-            below = [c for c in self.engine.derived_classes(cls.info) if self.engine.mro(c).classes[1] is cls.info]
+            below = [
+                c
+                for c in self.engine.objects.derived_classes(cls.info)
+                if self.engine.classes.mro(c).classes[1] is cls.info
+            ]
             return Sequence("list", tuple(map(Class, below)), UNKNOWN)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._call_apply(cls, mro, site)
@@ -693,7 +702,7 @@ class CallComponent(Component):
 
     def _is_one_of(self, value: Value, cls: ClassInfo) -> bool:
         """Return whether it is an object of a class, or of one that derives from it."""
-        return all(isinstance(v, Instance) and cls in self.engine.mro(v.cls).classes for v in options(value))
+        return all(isinstance(v, Instance) and cls in self.engine.classes.mro(v.cls).classes for v in options(value))
 
     def _operation_called(self, site: CallSite) -> Value | None:
         """Return the result of `torch.Tensor.__torch_function__(func, types, args, kwargs)`: that of the operation."""
@@ -713,13 +722,13 @@ class CallComponent(Component):
         pass by itself has a forward without a context, and prepares only if gradients are wanted."""
         ident = self.engine.heap.ident(CONTEXT, site.node, site.frame.context, escaping=False)
         context = ExternalInstance(CONTEXT, ident)
-        forward = self.engine.class_member(cls, "forward", site.frame)
+        forward = self.engine.attributes.class_member(cls, "forward", site.frame)
         if not mro.functions("setup_context"):
             result = self.call_each(forward, site.giving((context, *site.args), site.keywords))
         else:
             result = self.call_each(forward, site)
             if self.engine.training:
-                prepare = self.engine.class_member(cls, "setup_context", site.frame)
+                prepare = self.engine.attributes.class_member(cls, "setup_context", site.frame)
                 given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
                 self.call_each(prepare, site.giving(given, {}))
         if self.engine.training and mro.functions("backward"):
@@ -733,7 +742,7 @@ class CallComponent(Component):
             return
         given_back = result.items if isinstance(result, Sequence) else None
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))
-        backward = self.engine.class_member(cls, "backward", site.frame)
+        backward = self.engine.attributes.class_member(cls, "backward", site.frame)
         # somebody who calls may have turned gradients off
         sure: Confidence = "medium" if site.confidence == "high" else site.confidence
         self.call_each(backward, dataclasses.replace(site.giving((context, *gradients)), confidence=sure))

@@ -88,14 +88,14 @@ class Classes(Component):
         if cls in self._patched:
             return
         self._patched[cls] = {}
-        frame = self.engine.module_frame(cls.module)
+        frame = self.engine.names.module_frame(cls.module)
         for node in reversed(cls.node.decorator_list):
-            named = self.engine.eval(node.func if isinstance(node, ast.Call) else node, frame)
+            named = self.engine.expressions.eval(node.func if isinstance(node, ast.Call) else node, frame)
             if not isinstance(named, Function) or not self._patches(named.info):
                 continue
-            for decorator in options(self.engine.eval(node, frame)):
+            for decorator in options(self.engine.expressions.eval(node, frame)):
                 if isinstance(decorator, Function):
-                    self.engine.invoke(decorator, (Class(cls),), {}, frame, "high")
+                    self.engine.functions.invoke(decorator, (Class(cls),), {}, frame, "high")
 
     def _patches(self, info: FunctionInfo) -> bool:
         """Return whether a decorator, or a function inside it, assigns a method to something."""
@@ -132,7 +132,10 @@ class Classes(Component):
         if replaced is not None:
             return [replaced]
         defined = mro.functions("__init__")[:1]
-        found = (options(self.engine.apply_decorators(info, self.engine.module_frame(info.module))) for info in defined)
+        found = (
+            options(self.engine.functions.apply_decorators(info, self.engine.names.module_frame(info.module)))
+            for info in defined
+        )
         return [value for values in found for value in values if isinstance(value, Function)]
 
     def mro(self, cls: ClassInfo) -> Mro:
@@ -149,9 +152,13 @@ class Classes(Component):
             return
         bases[cls] = []
         with self.engine.outside_trace():
-            frame = self.engine.module_frame(cls.module)
+            frame = self.engine.names.module_frame(cls.module)
             for place, node in enumerate(cls.node.bases):
-                base = self.engine.eval(node, frame) if cls.derives is None else cast("Value", cls.derives[place])
+                base = (
+                    self.engine.expressions.eval(node, frame)
+                    if cls.derives is None
+                    else cast("Value", cls.derives[place])
+                )
                 for value in options(base):
                     if isinstance(value, Class):
                         bases[cls].append(value.info)
@@ -273,21 +280,21 @@ class Classes(Component):
 
     def _fill_from(self, module: ModuleInfo, name: str) -> None:
         """Run what a module runs at import to fill a table that it calls `name`, or has filled by what speaks of it."""
-        frame = self.engine.module_frame(module)
+        frame = self.engine.names.module_frame(module)
         for found in list(module.bound(CLASSES, FUNCTIONS).values()):
             for binding in found:
                 if isinstance(binding, FunctionInfo) and any(
                     self._fills(node, name, frame) for node in binding.decorators
                 ):
-                    self.engine.apply_decorators(binding, frame)
+                    self.engine.functions.apply_decorators(binding, frame)
                 elif isinstance(binding, ClassInfo):
                     self._register(binding, name, frame)
                     for info in (f for found in binding.functions.values() for f in found):
                         if any(self._fills(node, name, frame) for node in info.decorators):
-                            self.engine.apply_decorators(info, frame)
+                            self.engine.functions.apply_decorators(info, frame)
         for filler in self._fillers(module):
             if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
-                self.engine.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
+                self.engine.statements.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
 
     def _fillers(self, module: ModuleInfo) -> tuple[Filler, ...]:
         """Statements of a module that may change a table while it is imported."""
@@ -301,19 +308,22 @@ class Classes(Component):
         for node in reversed(cls.node.decorator_list):
             if self._fills(node, name, frame):
                 site = ast.copy_location(ast.Call(node, [], []), node)
-                self.engine.call(
-                    self.engine.eval(node, frame), CallSite(site, (Class(cls),), {}, frame, frame.confidence)
+                self.engine.calls.call(
+                    self.engine.expressions.eval(node, frame),
+                    CallSite(site, (Class(cls),), {}, frame, frame.confidence),
                 )
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if self._speaks(info, name):
-                self.engine.invoke(Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence)
+                self.engine.functions.invoke(
+                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
+                )
         for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
                 body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
                 body += [(each, UNKNOWN) for each in cls.functions]
                 made = (Const(cls.name), Sequence("tuple", None, UNKNOWN), Mapping(tuple(body), None))
-                self.engine.invoke(
+                self.engine.functions.invoke(
                     Function(info, Class(cls)), made, self._keywords(cls, frame), frame, frame.confidence
                 )
 
@@ -324,7 +334,7 @@ class Classes(Component):
 
     def _keywords(self, cls: ClassInfo, frame: Frame) -> dict[str, Value]:
         """Return the keyword arguments of a class statement, except the metaclass."""
-        given = {k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None}
+        given = {k.arg: self.engine.expressions.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None}
         given.pop("metaclass", None)
         return given
 
@@ -334,12 +344,12 @@ class Classes(Component):
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
             if given is not None:
                 with self.engine.outside_trace():
-                    meta = self.engine.eval(given, self.engine.module_frame(cls.module))
+                    meta = self.engine.expressions.eval(given, self.engine.names.module_frame(cls.module))
                 return self.mro(meta.info).functions(name) if isinstance(meta, Class) else []
         return []
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
-        called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
+        called = self.engine.expressions.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
         if self.engine.replay is not None and isinstance(called, Function):
             self.engine.replay.read(called.info)
         return isinstance(called, Function) and (
@@ -355,6 +365,7 @@ class Classes(Component):
             self.engine.heap.changes.elsewhere += 1
 
     def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
+        """Return the value that a class body assigns, read on the class or, with `owner`, on an object."""
         if name in holder.inner:
             return Class(holder.inner[name])
         node = holder.assigned[name]
@@ -370,12 +381,12 @@ class Classes(Component):
             with self.engine.outside_trace():
                 value = self._made_by_body(holder, name)
                 frame = self._body_frame(holder, name, node)
-                value = self.engine.eval(node, frame) if value is None else value
-                called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
+                value = self.engine.expressions.eval(node, frame) if value is None else value
+                called = self.engine.expressions.eval(node.func, frame) if isinstance(node, ast.Call) else None
         finally:
             self._busy.discard(key)
         if called == External("enum.auto"):
-            return self.engine.auto_value(holder, name)
+            return self.engine.records.auto_value(holder, name)
         if called == External("staticmethod"):
             return escaped(value)
         if isinstance(value, Function) and owner is not None:
@@ -384,11 +395,11 @@ class Classes(Component):
 
     def _body_frame(self, holder: ClassInfo, name: str, node: ast.expr) -> Frame:
         """Return the frame in which a class body assigns a name: the body's other names are visible."""
-        frame = self.engine.module_frame(holder.module)
+        frame = self.engine.names.module_frame(holder.module)
         env: Env = {}
         for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}:
             if used in holder.functions:
-                env[used] = self.engine.apply_decorators(holder.functions[used][-1], frame)
+                env[used] = self.engine.functions.apply_decorators(holder.functions[used][-1], frame)
             elif holder.assigned.get(used) is not None or used in holder.inner:
                 env[used] = self.class_attribute(holder, used, None)
         return dataclasses.replace(frame, env=env) if env else frame
@@ -406,13 +417,13 @@ class Classes(Component):
             holder.assigned.get(other)
         if not statements:
             return None
-        frame = Frame(holder.module, None, -1, "high", {}, depth=self.engine.module_frame(holder.module).depth)
-        around = self.engine.module_frame(holder.module)
+        frame = Frame(holder.module, None, -1, "high", {}, depth=self.engine.names.module_frame(holder.module).depth)
+        around = self.engine.names.module_frame(holder.module)
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
-        frame.env.update({other: self.engine.apply_decorators(info, around) for other, info in methods})
+        frame.env.update({other: self.engine.functions.apply_decorators(info, around) for other, info in methods})
         inner = ((other, holder.inner.get(other)) for other in needed)
         frame.env.update({other: Class(info) for other, info in inner if info is not None})
-        self.engine.block([*statements], frame)
+        self.engine.statements.block([*statements], frame)
         return frame.env.get(name)
 
 

@@ -90,7 +90,7 @@ class Containers(Component):
             return self.engine.heap[value].members
         if not isinstance(value, Instance):
             return None
-        mro = self.engine.mro(value.cls)
+        mro = self.engine.classes.mro(value.cls)
         return self.engine.heap[value].members if mro.container or mro.is_list else self._entries(value)
 
     def walked_members(self, value: Value) -> Value | None:
@@ -101,7 +101,7 @@ class Containers(Component):
             return members
         kind = value.name if isinstance(value, ExternalInstance) else None
         if isinstance(value, Instance):
-            kind = self.engine.mro(value.cls).container
+            kind = self.engine.classes.mro(value.cls).container
         if kind != "torch.nn.Sequential":
             return members
         items = tuple(member for _, member in members.entries)
@@ -112,7 +112,7 @@ class Containers(Component):
     def _entries(self, made: Instance) -> Mapping | None:
         """Return the items of an object of a class of dicts by key; None for any other. A record that is one has its
         fields; of one from outside nothing is known."""
-        if not self.engine.mro(made.cls).is_dictionary:
+        if not self.engine.classes.mro(made.cls).is_dictionary:
             return None
         thing = self.engine.heap[made]
         if isinstance(thing.members, Mapping):
@@ -166,9 +166,9 @@ class Containers(Component):
                 return Mapping((), members.element, True)
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
         attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
-        modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
+        modules = tuple((n, v) for n, v in attributes if any(map(self.engine.classes.is_module, options(v))))
         dynamic = self.engine.heap[made].dynamic.values() if isinstance(made, Instance) else ()
-        others = [v for v in dynamic if any(map(self.engine.is_module, options(v)))]
+        others = [v for v in dynamic if any(map(self.engine.classes.is_module, options(v)))]
         if others:  # those with names that are generated while it is built
             return Mapping(modules, join_members(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
@@ -186,6 +186,7 @@ class Containers(Component):
         return join(*(self.item_of(option, index, node) for option in options(base)))
 
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]` for a value that is no choice."""
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
             rank = shape_semantics.indexed(base, (index,) if parts is None else parts)
@@ -228,7 +229,7 @@ class Containers(Component):
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
         if isinstance(base, Module):  # `module.__dict__["name"]`
             wanted = index.value if isinstance(index, Const) else None
-            member = self.engine.module_member(base.info, wanted) if isinstance(wanted, str) else None
+            member = self.engine.names.module_member(base.info, wanted) if isinstance(wanted, str) else None
             return UNKNOWN if member is None else member
         if isinstance(base, External) and base.name in K.MADE_BY_INDEX:
             return K.ARRAY
@@ -244,6 +245,7 @@ class Containers(Component):
     def fill_container(
         self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
     ) -> None:
+        """Set the members of a torch.nn container when it is made."""
         thing = self.engine.heap[made]
         thing.uncounted = thing.uncounted or node in self.engine.spread
         members: Value
@@ -264,6 +266,7 @@ class Containers(Component):
         self.engine.heap.changes.count += 1
 
     def container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
+        """Return the result of a torch.nn container method; None if it is no method of one."""
         thing = self.engine.heap[made]
         members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
@@ -319,6 +322,7 @@ class Containers(Component):
         return Mapping(tuple(entries.items()), element, True)
 
     def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
+        """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
         members = self.container_members(left)
         if members is None or not isinstance(left, (Instance, ExternalInstance)):
             return None
@@ -330,6 +334,7 @@ class Containers(Component):
         return left
 
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
+        """Return the result of a method of a list, tuple or set."""
         if name in GROWING and site.args:
             new = self.element(site.args[-1]) if name.startswith("extend") else site.args[-1]
             items = None
@@ -362,9 +367,9 @@ class Containers(Component):
             candidates = (receiver.element,) if receiver.items is None else ahead
             same = [compared(ast.Eq(), member, sought) for member in candidates]
             if any(map(is_surely_tensor, same)):
-                self.engine.emit_test(site.node, "members", Tensor("bool"), site.frame)
+                self.engine.truth.emit_test(site.node, "members", Tensor("bool"), site.frame)
         if name == "sort":
-            self.engine.ask_order(receiver, site.keywords.get("key"), site)
+            self.engine.protocols.ask_order(receiver, site.keywords.get("key"), site)
         if name in ("index", "count"):
             known = worked_out(getattr(list, name), dataclasses.replace(receiver, kind="list"), *site.args)
             return Plain("int") if known is None else known
@@ -380,6 +385,7 @@ class Containers(Component):
         return UNKNOWN
 
     def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
+        """Return the result of a method of a dict."""
         if name == "update":
             extra = _spread(self._as_dict(site.args[0])) if site.args else Mapping((), None)
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
@@ -441,6 +447,7 @@ class Containers(Component):
             self.put_back(function.value, value, frame)
 
     def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """Store the value of the expression `node` after `x.append(v)` or `x[k] = v`."""
         for other in self._same_object(node, frame):
             self._put(other, value, frame)
         self._put(node, value, frame)
@@ -474,10 +481,10 @@ class Containers(Component):
                     self.engine.heap.changes.elsewhere += inner is not frame
                     return
                 inner = inner.parent
-            self.engine.rebind(frame.module, node.id, value)
+            self.engine.names.rebind(frame.module, node.id, value)
         elif isinstance(node, ast.Attribute):
             with self.engine.outside_trace():
-                owner = self.engine.eval(node.value, frame)
+                owner = self.engine.expressions.eval(node.value, frame)
             if node.attr == "__dict__":
                 self._put_attributes(owner, value, frame)
                 return
@@ -486,25 +493,25 @@ class Containers(Component):
                 frame.env = {**frame.env, key: value}
             for option in options(owner):
                 if isinstance(option, Class):
-                    self.engine.reset(option.info, node.attr, value)
+                    self.engine.classes.reset(option.info, node.attr, value)
                 if isinstance(option, Instance):
                     self.engine.heap[option].update(node.attr, value, strong=self.engine.is_strong(frame))
 
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
             with self.engine.outside_trace():
-                base = self.engine.eval(node.value, frame)
-                index, *_ = self.engine.index(node.slice, frame)
+                base = self.engine.expressions.eval(node.value, frame)
+                index, *_ = self.engine.expressions.index(node.slice, frame)
             self.put_item(node.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             if node.func.attr == "setdefault":  # `groups.setdefault(key, []).append(x)`
                 with self.engine.outside_trace():
-                    base = self.engine.eval(node.func.value, frame)
-                    index = self.engine.eval(node.args[0], frame)
+                    base = self.engine.expressions.eval(node.func.value, frame)
+                    index = self.engine.expressions.eval(node.args[0], frame)
                 self.put_item(node.func.value, base, index, value, frame)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars":
             with self.engine.outside_trace():
                 for arg in node.args:
-                    self._put_attributes(self.engine.eval(arg, frame), value, frame)
+                    self._put_attributes(self.engine.expressions.eval(arg, frame), value, frame)
 
     def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
         """Store `value` as an item of a dict, list or tuple, `holder` being the expression of `base`."""

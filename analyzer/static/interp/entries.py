@@ -66,18 +66,18 @@ class Entries(Component):
         """
         if not isinstance(root, Instance):
             return None
-        mro = self.engine.mro(root.cls)
+        mro = self.engine.classes.mro(root.cls)
         defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
             context = self._run_set(root, cases)
             return self._run_inherited(root, mro) if context is None else context
         name = "__call__" if mro.functions("__call__") else "forward"
-        called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
+        called = self.engine.attributes.member(root, name, self.engine.names.module_frame(root.cls.module))
         return self.run_function(called, defined[0], 1, root, cases)
 
     def _run_set(self, root: Instance, cases: tuple[Case, ...]) -> int | None:
         """Run a module with a `forward` that its constructor or its class assigns."""
-        set_to = self.engine.member(root, "forward", self.engine.module_frame(root.cls.module))
+        set_to = self.engine.attributes.member(root, "forward", self.engine.names.module_frame(root.cls.module))
         for option in options(set_to):
             if isinstance(option, Function):
                 return self.run_function(set_to, option.info, int(option.bound is not None), root, cases)
@@ -92,10 +92,10 @@ class Entries(Component):
         frame = self._entry_frame(root.cls.module)
         if mro.container:
             given = (Tensor(sure=False, graph_input=True),)
-            self.engine.call(root, CallSite.unwritten(root.cls.name, root.cls.node, given, frame, {}))
+            self.engine.calls.call(root, CallSite.unwritten(root.cls.name, root.cls.node, given, frame, {}))
         for name in sorted(K.MODULE_TENSORS):
             if mro.functions(name):
-                self.engine.member(root, name, frame)
+                self.engine.attributes.member(root, name, frame)
         return frame.context
 
     def run_called(self, model: Value, at: ast.AST, module: ModuleInfo) -> int:
@@ -104,9 +104,9 @@ class Entries(Component):
         `at` is the code that makes it. Nothing is found in a model without source.
         """
         frame = self._entry_frame(module)
-        if self.engine.is_module(model):
+        if self.engine.classes.is_module(model):
             given = (Tensor(sure=False, graph_input=True),)
-            self.engine.call(model, CallSite.unwritten("model", at, given, frame, {}))
+            self.engine.calls.call(model, CallSite.unwritten("model", at, given, frame, {}))
         return frame.context
 
     def _entry_frame(self, module: ModuleInfo) -> Frame:
@@ -137,7 +137,7 @@ class Entries(Component):
         self._run_hooks(root, HOOKS_BEFORE, (Sequence("tuple", args, UNKNOWN),), frame)
         for option in options(value):
             if isinstance(option, Function):
-                result = self.engine.invoke(option, args, keywords, frame, "high", rest)
+                result = self.engine.functions.invoke(option, args, keywords, frame, "high", rest)
                 self._run_hooks(root, HOOKS, (Sequence("tuple", args, UNKNOWN), result), frame)
         return frame.context
 
@@ -148,7 +148,7 @@ class Entries(Component):
             return
         site = CallSite.unwritten(root.cls.name, root.cls.node, (root, *given), frame, {})
         for hook in members_of(hooks):
-            self.engine.call_each(hook, site)
+            self.engine.calls.call_each(hook, site)
 
     def _entry_arguments(
         self, info: FunctionInfo, skip: int, root: Instance | None
@@ -211,7 +211,7 @@ class Entries(Component):
         """Convert an argument in a file to what the compiled call takes; `otherwise` is that of any call."""
         if any(isinstance(option, Unknown) for option in options(value)):
             return otherwise
-        if isinstance(value, Instance) and any(map(self.engine.mro(value.cls).functions, DYNAMIC)):
+        if isinstance(value, Instance) and any(map(self.engine.classes.mro(value.cls).functions, DYNAMIC)):
             return otherwise  # what its attributes are its own code decides
         if isinstance(value, Choice):
             return lift(lambda option: self._convert_argument(option, otherwise), value)
@@ -235,7 +235,7 @@ class Entries(Component):
         if root is None:
             return frozenset()
         with self.engine.outside_trace():
-            main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
+            main = self.engine.attributes.member(root, "main_input_name", self.engine.names.module_frame(info.module))
         return frozenset(str(v.value) for v in options(main) if isinstance(v, Const))
 
     def _usually_given(
@@ -251,9 +251,9 @@ class Entries(Component):
     def _may_be_tensor(self, arg: ast.arg, default: ast.expr, info: FunctionInfo) -> bool:
         if not isinstance(default, ast.Constant) or default.value is not None:
             return False
-        declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+        declared = self.engine.annotations.annotation(arg.annotation, info.module, sure=True)
         if arg.annotation is None:
-            declared = self.engine.documented_value(arg.arg, info)
+            declared = self.engine.annotations.documented_value(arg.arg, info)
         return holds_tensor(declared) or (arg.annotation is None and isinstance(declared, Unknown))
 
     def _entry_parameter(
@@ -269,7 +269,7 @@ class Entries(Component):
         """Return a tensor for a parameter without default and without other annotation: with medium confidence until its
         use decides."""
         written = arg.annotation is not None and not self._says_nothing(arg.annotation, info)
-        declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
+        declared = given(self.engine.annotations.annotation(arg.annotation, info.module, sure=True))
         if not written:
             declared = self._documented_parameter(arg.arg, info)
             written = not isinstance(declared, Unknown)
@@ -290,7 +290,7 @@ class Entries(Component):
             found = self._object_with(handed, info) if len(handed) > 1 else None
             return found or self._taken_for(arg.arg, info, root)
         with self.engine.outside_trace():
-            value = self.engine.eval(default, self.engine.module_frame(info.module))
+            value = self.engine.expressions.eval(default, self.engine.names.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
@@ -309,13 +309,13 @@ class Entries(Component):
         if not isinstance(annotation, (ast.Name, ast.Attribute)):
             return False
         with self.engine.outside_trace():
-            named = self.engine.eval(annotation, self.engine.module_frame(info.module))
+            named = self.engine.expressions.eval(annotation, self.engine.names.module_frame(info.module))
         return named in OF_ANYTHING
 
     def _documented_parameter(self, name: str, info: FunctionInfo) -> Value:
         """Return the documented value of a parameter that is not known otherwise; it is assumed to be a tensor anyway,
         and the values of a dict are assumed to be tensors."""
-        found = self.engine.documented_value(name, info)
+        found = self.engine.annotations.documented_value(name, info)
         if isinstance(found, Tensor) and found.subclass is None:
             return UNKNOWN
         if isinstance(found, Mapping) and not found.entries and found.element == UNKNOWN:
@@ -325,7 +325,7 @@ class Entries(Component):
     def _is_batch(self, declared: Value) -> bool:
         """Return whether an annotation is a data set: a model gets a batch drawn from it."""
         return isinstance(declared, Instance) and any(
-            name.startswith("torch.utils.data.") for name in self.engine.mro(declared.cls).external
+            name.startswith("torch.utils.data.") for name in self.engine.classes.mro(declared.cls).external
         )
 
     def _taken_for(self, name: str, info: FunctionInfo, owner: Value | None) -> Value:
@@ -400,7 +400,7 @@ class Entries(Component):
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return isinstance(node, ast.Constant)
         with self.engine.outside_trace():
-            return isinstance(self.engine.eval(node, self.engine.module_frame(info.module)), Const)
+            return isinstance(self.engine.expressions.eval(node, self.engine.names.module_frame(info.module)), Const)
 
     def _passed_as_flag(
         self, name: str, call: ast.Call, info: FunctionInfo, owner: Instance, depth: int
@@ -413,8 +413,8 @@ class Entries(Component):
             return set()
         assert isinstance(call.func, ast.Attribute)
         with self.engine.outside_trace():
-            part = self.engine.member(owner, call.func.attr, self.engine.module_frame(info.module))
-        forwards = self.engine.mro(part.cls).functions("forward") if isinstance(part, Instance) else []
+            part = self.engine.attributes.member(owner, call.func.attr, self.engine.names.module_frame(info.module))
+        forwards = self.engine.classes.mro(part.cls).functions("forward") if isinstance(part, Instance) else []
         if not forwards or not isinstance(part, Instance):
             return set()
         there = [arg.arg for arg, _ in positional(forwards[0].node.args)[1:]]
@@ -436,13 +436,13 @@ class Entries(Component):
     def _object_with(self, names: set[str], info: FunctionInfo) -> Value | None:
         """Return a tensor of the package's only tensor class with these attributes; another object, if it has more than
         one of the attributes, or one that is a method."""
-        found = self.engine.imported_with(info.module, names)
-        if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
+        found = self.engine.objects.imported_with(info.module, names)
+        if len(found) == 1 and self.engine.classes.mro(found[0]).is_tensor:
             return Tensor(sure=False, graph_input=True, subclass=found[0])
-        found = self.engine.imported_with(info.module, names, own=True)
-        found = [c for c in found if not self.engine.mro(c).is_module]
-        if len(found) == 1 and (len(names) > 1 or self.engine.mro(found[0]).functions(min(names))):
-            return self.engine.symbolic_instance(found[0])
+        found = self.engine.objects.imported_with(info.module, names, own=True)
+        found = [c for c in found if not self.engine.classes.mro(c).is_module]
+        if len(found) == 1 and (len(names) > 1 or self.engine.classes.mro(found[0]).functions(min(names))):
+            return self.engine.annotations.symbolic_instance(found[0])
         return None
 
 

@@ -85,7 +85,7 @@ class Members(Component):
             kind = base.kind
         elif isinstance(base, Plain) and base.kind == "Size":
             kind = "size"
-        elif isinstance(base, (Instance, ExternalInstance)) and self.engine.walked_members(base) is not None:
+        elif isinstance(base, (Instance, ExternalInstance)) and self.engine.containers.walked_members(base) is not None:
             kind = "module"
         if kind:
             self._emit(node, f"{kind} index", frame)

@@ -111,7 +111,7 @@ class Expressions(Component):
         return Const(node.value)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.engine.resolve_name(node.id, frame)
+        return self.engine.names.resolve_name(node.id, frame)
 
     def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
         value = self.eval(node.value, frame)
@@ -119,7 +119,7 @@ class Expressions(Component):
         return value
 
     def _fits(self, node: Fits, frame: Frame) -> Value:
-        return self.engine.fits(node.pattern, frame.env[node.key], frame)
+        return self.engine.patterns.fits(node.pattern, frame.env[node.key], frame)
 
     def _attribute(self, node: ast.Attribute, frame: Frame, *, called: bool = False) -> Value:
         key = narrowing_key(node)
@@ -131,16 +131,20 @@ class Expressions(Component):
             owner = self.eval(node.value, frame)
         if not self.engine.untraced and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
-            self.engine.emit_sparse_use(node, frame, owner)
+            self.engine.sparse.emit_sparse_use(node, frame, owner)
         elif not self.engine.untraced and owner == K.ARRAY:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         elif not isinstance(node.value, ast.Compare):
-            self.engine.emit_answer_read(node, owner, frame)
-        by = "" if self.engine.untraced or type(owner) is not Instance else self.engine.read_by(owner, node.attr)
+            self.engine.enums.emit_answer_read(node, owner, frame)
+        by = (
+            ""
+            if self.engine.untraced or type(owner) is not Instance
+            else self.engine.attributes.read_by(owner, node.attr)
+        )
         if by:
             self.engine.emit(F.Attribute(self.engine.where(frame), node, owner, node.attr, by))
-        value = self.engine.attribute(owner, node.attr, frame)
-        self.engine.touch_attribute(owner, value, node, frame)
+        value = self.engine.attributes.attribute(owner, node.attr, frame)
+        self.engine.recurrent.touch_attribute(owner, value, node, frame)
         if (
             type(owner) is Unknown
             and owner == TAINTED
@@ -152,9 +156,9 @@ class Expressions(Component):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
-        self.engine.emit_sparse_use(node, frame, left, right)
-        self.engine.emit_unresolved(node, frame, left, right)
-        self.engine.emit_member_sum(node, left, frame)
+        self.engine.sparse.emit_sparse_use(node, frame, left, right)
+        self.engine.unresolved.emit_unresolved(node, frame, left, right)
+        self.engine.enums.emit_member_sum(node, left, frame)
         if _is_address(left) or _is_address(right):
             self.engine.emit(F.Address(self.engine.where(frame), node, "worked with"))
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
@@ -163,22 +167,22 @@ class Expressions(Component):
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
             self.engine.emit(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
-        result = self.engine.apply_operator(type(node.op).__name__, left, right, node, frame)
+        result = self.engine.protocols.apply_operator(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
-        if subclass is None or self.engine.is_overriding():
+        if subclass is None or self.engine.overrides.is_overriding():
             return result
         operation = External(f"torch.Tensor.__{type(node.op).__name__.lower()}__")
-        own = self.engine.call_override(operation, (left, right), {}, frame)
+        own = self.engine.overrides.call_override(operation, (left, right), {}, frame)
         if isinstance(result, Tensor) and result.subclass is None:
             return replace(result, subclass=own.subclass if isinstance(own, Tensor) else subclass)
         return result
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
         if isinstance(node.op, ast.Not):
-            return truth_value(~self.engine.test(node.operand, "not", frame))
+            return truth_value(~self.engine.truth.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
-        self.engine.emit_unresolved(node, frame, value)
-        own = self.engine.apply_unary(node.op, value, frame)
+        self.engine.unresolved.emit_unresolved(node, frame, value)
+        own = self.engine.protocols.apply_unary(node.op, value, frame)
         if own is not None:
             return own
         if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.op, ast.USub):
@@ -209,8 +213,10 @@ class Expressions(Component):
         guess: Value | None = None
         with frame.scoped_refinement(node):
             for operand in node.values[:-1]:
-                value, about = self.engine.evaluate_with_cause(frame, partial(self.engine.truthy, operand, kind, frame))
-                answer = self.engine.answer(value)
+                value, about = self.engine.truth.evaluate_with_cause(
+                    frame, partial(self.engine.truth.truthy, operand, kind, frame)
+                )
+                answer = self.engine.truth.answer(value)
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
@@ -223,7 +229,7 @@ class Expressions(Component):
                     values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
                     if answer.likely == short and guess is None:
                         guess = join(*first, likely(value))
-                        lower = self.engine.unlikely(frame, answer.types)
+                        lower = self.engine.names.unlikely(frame, answer.types)
                         if lower is None:
                             values.append(UNKNOWN)
                             break
@@ -231,8 +237,8 @@ class Expressions(Component):
                     elif answer.likely is None:
                         bare = values[-1]  # it is the result only if it ends the chain
                         first.append(Const(short) if _is_flag(bare) else bare)
-                self.engine.follow(operand, kind == "and", answer, about, frame)
-                frame.env = self.engine.narrow(operand, kind == "and", frame)
+                self.engine.truth.follow(operand, kind == "and", answer, about, frame)
+                frame.env = self.engine.truth.narrow(operand, kind == "and", frame)
             else:
                 values.append(self.eval(node.values[-1], frame))
         if guess is None:
@@ -244,7 +250,9 @@ class Expressions(Component):
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         around, frame.asker = frame.asker, node
-        answer, about = self.engine.evaluate_with_cause(frame, partial(self.engine.test, node.test, "ifexp", frame))
+        answer, about = self.engine.truth.evaluate_with_cause(
+            frame, partial(self.engine.truth.test, node.test, "ifexp", frame)
+        )
         frame.asker = around
         values: list[Value] = []
         guess: Value | None = None
@@ -253,13 +261,13 @@ class Expressions(Component):
                 continue
             with frame.scoped_refinement(side):
                 if answer.likely is not None and answer.likely != taken:
-                    lower = self.engine.unlikely(frame, answer.types)
+                    lower = self.engine.names.unlikely(frame, answer.types)
                     if lower is None:
                         values.append(UNKNOWN)
                         continue
                     frame.confidence = lower
-                self.engine.follow(node.test, taken, answer, about, frame)
-                frame.env = self.engine.narrow(node.test, taken, frame)
+                self.engine.truth.follow(node.test, taken, answer, about, frame)
+                frame.env = self.engine.truth.narrow(node.test, taken, frame)
                 values.append(self.eval(side, frame))
             if answer.decided is None and answer.likely == taken:
                 guess = likely(values[-1])
@@ -271,7 +279,7 @@ class Expressions(Component):
         results: list[Value] = []
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            self.engine.emit_sparse_use(node, frame, left, right)
+            self.engine.sparse.emit_sparse_use(node, frame, left, right)
             if not isinstance(op, (ast.Is, ast.IsNot)) and (_is_address(left) or _is_address(right)):
                 before = node.comparators[index - 1] if index else node.left
                 if ast.dump(before) != ast.dump(comparator):  # that a tensor is where it is, Dynamo knows
@@ -282,11 +290,13 @@ class Expressions(Component):
                         self.engine.emit(F.Address(self.engine.where(frame), node, use))
             if isinstance(op, (ast.Is, ast.IsNot)):
                 if isinstance(node.left, ast.Name):
-                    self.engine.touch(left, node.left, frame)
+                    self.engine.recurrent.touch(left, node.left, frame)
             else:
-                self.engine.emit_unresolved(node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn)))
-            result = self.engine.compare(op, left, right, comparator, frame)
-            answer = self.engine.member_compared(op, node, (left, right), frame, of)
+                self.engine.unresolved.emit_unresolved(
+                    node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
+                )
+            result = self.engine.protocols.compare(op, left, right, comparator, frame)
+            answer = self.engine.enums.member_compared(op, node, (left, right), frame, of)
             results.append(result if answer is None else answer)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.untraced:
                 self.engine.emit(F.Contains(self.engine.where(frame), node, left, right))
@@ -316,7 +326,7 @@ class Expressions(Component):
                     items.extend(value.items)
                 else:
                     known = False
-                    items.append(self.engine.element(value))
+                    items.append(self.engine.containers.element(value))
             else:
                 items.append(self.eval(element, frame))
         if known and len(items) <= MAX_ITEMS:
@@ -326,8 +336,8 @@ class Expressions(Component):
     def _starred_walk(self, node: ast.Starred, frame: Frame) -> Value:
         """Return the values that a starred expression unpacks."""
         value = self.eval(node.value, frame)
-        self.engine.emit_unresolved(node, frame, value, walked=True)
-        return self.engine.iterate(value, frame)
+        self.engine.unresolved.emit_unresolved(node, frame, value, walked=True)
+        return self.engine.protocols.iterate(value, frame)
 
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
         entries: dict[object, Value] = {}
@@ -337,7 +347,7 @@ class Expressions(Component):
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
-                self.engine.emit_unresolved(item, frame, value, walked=True)
+                self.engine.unresolved.emit_unresolved(item, frame, value, walked=True)
                 table = self._table_of(keep(value, lambda option: not K.is_left(option)), frame)
                 if table is not None:
                     entries.update(table.entries)
@@ -359,7 +369,7 @@ class Expressions(Component):
         return Mapping(tuple(entries.items()), join(*rest) if rest else None, extra=bool(rest) and given)
 
     def _starred(self, node: ast.Starred, frame: Frame) -> Value:
-        return self.engine.element(self.eval(node.value, frame))
+        return self.engine.containers.element(self.eval(node.value, frame))
 
     def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Value:
         written = False
@@ -370,9 +380,12 @@ class Expressions(Component):
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
                 if K.UNRESOLVED in options(value):  # of others Dynamo says nothing
-                    self.engine.emit_unresolved(part.value, frame, value, walked=True)
+                    self.engine.unresolved.emit_unresolved(part.value, frame, value, walked=True)
                 if guess is not None or not self.engine.untraced:  # while things are built, only the text matters
-                    value = self.engine.call_first_method(value, frame, "__format__", "__str__", "__repr__") or value
+                    value = (
+                        self.engine.protocols.call_first_method(value, frame, "__format__", "__str__", "__repr__")
+                        or value
+                    )
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
@@ -391,14 +404,16 @@ class Expressions(Component):
         return Const("".join(guess)) if text is not None else prefer(Const("".join(guess)), every)
 
     def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
-        return Function(self.engine.function_info(node, "<lambda>", frame), None, self.engine.close(frame))
+        return Function(
+            self.engine.functions.function_info(node, "<lambda>", frame), None, self.engine.functions.close(frame)
+        )
 
     def _yield(self, node: ast.Yield, frame: Frame) -> Value:
         frame.yielded.append(self.eval(node.value, frame) if node.value else NONE)
         return UNKNOWN
 
     def _yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> Value:
-        frame.yielded.append(self.engine.element(self.eval(node.value, frame)))
+        frame.yielded.append(self.engine.containers.element(self.eval(node.value, frame)))
         return UNKNOWN
 
     def _await(self, node: ast.Await, frame: Frame) -> Value:
@@ -489,12 +504,12 @@ class Expressions(Component):
         if len(generators) > 1:
             return self._rounds_of_several(generators, frame)
         value = self._iterable_of(generators, frame)
-        members = self.engine.walked_members(value)
+        members = self.engine.containers.walked_members(value)
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)
             return (_single_rounds(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
-        element = self.engine.element(value) if members is not None and not generators[0].ifs else UNKNOWN
+        element = self.engine.containers.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         if isinstance(element, Choice) and not element.likely:
             return _single_rounds(element.options), False
         return None, True
@@ -514,7 +529,7 @@ class Expressions(Component):
             value = self._iterable_of([generator], frame)
             row = _rounds_of(value)
             whole += bool(row)
-            rows.append(row or (self.engine.element(value),))
+            rows.append(row or (self.engine.containers.element(value),))
         if not whole or math.prod(map(len, rows)) > UNROLL:
             return None, True
         return tuple(itertools.product(*rows)), whole == len(rows)
@@ -530,7 +545,7 @@ class Expressions(Component):
         if len(generators) > 1:
             return UNKNOWN
         with self.engine.outside_trace():
-            return self.engine.iterate(self.eval(generators[0].iter, frame), frame)
+            return self.engine.protocols.iterate(self.eval(generators[0].iter, frame), frame)
 
     def _comprehension(
         self, node: Comprehension, parts: list[ast.expr], frame: Frame, lazy: bool = False, members: Round | None = None
@@ -547,29 +562,29 @@ class Expressions(Component):
                 given = self.eval(generator.iter, frame)
                 if holds and generator is generators[0] and not isinstance(node, ast.GeneratorExp):
                     self._emit_comprehension(node, given, frame)
-                value = self.engine.iterate(given, frame)
+                value = self.engine.protocols.iterate(given, frame)
                 self.emit_loop(generator.iter, value, True, frame)
-                member = self.engine.element(value) if members is None else members[number]
-                self.engine.assign(generator.target, member, frame)
+                member = self.engine.containers.element(value) if members is None else members[number]
+                self.engine.assignment.assign(generator.target, member, frame)
                 if generator is generators[0] and not lazy and self._blocks_resume(value, generator.iter):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
                         self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False))
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
                 for condition in generator.ifs:
-                    asking = partial(self.engine.test, condition, "comprehension", frame)
-                    answer, about = self.engine.evaluate_with_cause(frame, asking)
+                    asking = partial(self.engine.truth.test, condition, "comprehension", frame)
+                    answer, about = self.engine.truth.evaluate_with_cause(frame, asking)
                     filtered = Answer(
                         combine_answers((filtered.decided, answer.decided), False),
                         combine_answers((filtered.likely, answer.likely), False),
                     )
                     if answer.likely is False:
-                        lower = self.engine.unlikely(frame)
+                        lower = self.engine.names.unlikely(frame)
                         if answer.decided is False or lower is None:
                             return [UNKNOWN for _ in parts], filtered
                         frame.confidence = lower
-                    self.engine.follow(condition, True, answer, about, frame)
-                    frame.env = self.engine.narrow(condition, True, frame)
+                    self.engine.truth.follow(condition, True, answer, about, frame)
+                    frame.env = self.engine.truth.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], filtered
 
     def _emit_comprehension(self, node: Comprehension, given: Value, frame: Frame) -> None:
@@ -607,8 +622,8 @@ class Expressions(Component):
             return called == "reversed"
         assert isinstance(node, ast.Call)
         with self.engine.outside_trace():
-            counted = self.engine.eval(node.args[0], frame)
-        return any(self.engine.is_module(option) for option in options(counted))
+            counted = self.eval(node.args[0], frame)
+        return any(self.engine.classes.is_module(option) for option in options(counted))
 
     def _is_walked_alone(self, value: Value) -> bool:
         """Return whether Dynamo cannot iterate over the iterator that a separately compiled comprehension gets."""
@@ -617,7 +632,8 @@ class Expressions(Component):
         if isinstance(value, Const):
             return isinstance(value.value, str)
         return isinstance(value, Mapping) or (
-            isinstance(value, (Instance, ExternalInstance)) and self.engine.container_members(value) is not None
+            isinstance(value, (Instance, ExternalInstance))
+            and self.engine.containers.container_members(value) is not None
         )
 
     def _blocks_resume(self, value: Value, node: ast.expr) -> bool:
@@ -625,7 +641,7 @@ class Expressions(Component):
         passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
         for option in options(value):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
-            if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
+            if isinstance(option, Mapping) or any(map(self.engine.classes.is_module, members)):
                 return True
             if isinstance(option, Sequence) and (option.kind == "set" or option.kind in LAZY) and not passed_on:
                 return True
@@ -633,8 +649,8 @@ class Expressions(Component):
 
     def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Emit the iteration; see through `enumerate`, `zip` and `reversed` to the iterated values."""
-        self.engine.emit_unresolved(node, frame, value, walked=True)
-        self.engine.emit_member_walk(node, value, frame)
+        self.engine.unresolved.emit_unresolved(node, frame, value, walked=True)
+        self.engine.enums.emit_member_walk(node, value, frame)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -653,11 +669,11 @@ class Expressions(Component):
         if isinstance(base, Unknown) and is_surely_mask(index):
             base = Tensor(sure=False)  # nothing else is read through one
         self.engine.emit(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
-        self.engine.emit_unresolved(node, frame, base, *parts, *slices)
-        self.engine.emit_member_index(node, base, index, frame)
+        self.engine.unresolved.emit_unresolved(node, frame, base, *parts, *slices)
+        self.engine.enums.emit_member_index(node, base, index, frame)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
-        return self.engine.subscript(base, index, node.slice, frame)
+        return self.engine.protocols.subscript(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
         """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""
@@ -669,7 +685,7 @@ class Expressions(Component):
                 bounds.extend(self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None)
                 values.append(Plain("slice"))
             elif isinstance(item, ast.Starred):
-                values.append(self.engine.element(self.eval(item.value, frame)))
+                values.append(self.engine.containers.element(self.eval(item.value, frame)))
             else:
                 values.append(self.eval(item, frame))
         if isinstance(node, ast.Tuple):
@@ -701,7 +717,7 @@ class Expressions(Component):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
         stored = self.engine.heap.changes.attributes
         before = len(stored)
-        made = self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
+        made = self.engine.calls.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
         if not self.engine.untraced and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
@@ -803,7 +819,7 @@ class Expressions(Component):
             if isinstance(usual, Sequence) and usual.items is not None:
                 (rest if rest else args).extend(usual.items)
             if usual != value or not isinstance(usual, Sequence) or usual.items is None:
-                rest.append(self.engine.element(value))
+                rest.append(self.engine.containers.element(value))
                 self.engine.spread.add(node)
                 if not self.engine.untraced:
                     place = str(frame.module.path), arg.lineno, arg.col_offset
@@ -827,7 +843,7 @@ class Expressions(Component):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            self.engine.emit_unresolved(keyword.value, frame, value, walked=True)
+            self.engine.unresolved.emit_unresolved(keyword.value, frame, value, walked=True)
             usual = likely(value)
             found = [self._table_of(option, frame) for option in options(usual)]
             tables = [dict(table.entries) for table in found if table is not None]
@@ -849,7 +865,7 @@ class Expressions(Component):
         if isinstance(function, Function):
             found, bound = [function.info], function.bound is not None
         elif isinstance(function, (Class, Instance)):
-            mro = self.engine.mro(function.info if isinstance(function, Class) else function.cls)
+            mro = self.engine.classes.mro(function.info if isinstance(function, Class) else function.cls)
             called = "forward" if mro.is_module else "__call__"
             found = mro.functions("__init__" if isinstance(function, Class) else called)
         named = positional(found[0].node.args)[taken + bound :] if found else []
@@ -859,11 +875,11 @@ class Expressions(Component):
         """Return the mapping that `**value` unpacks: of an object with `keys()` its items."""
         if isinstance(value, Mapping) or not isinstance(value, Instance):
             return value if isinstance(value, Mapping) else None
-        members = self.engine.container_members(value)
+        members = self.engine.containers.container_members(value)
         if isinstance(members, Mapping):
             return members
-        keys = self.engine.special(value, "keys", (), frame)
-        attributes = self.engine.attribute(value, "__dict__", frame)
+        keys = self.engine.protocols.special(value, "keys", (), frame)
+        attributes = self.engine.attributes.attribute(value, "__dict__", frame)
         if keys is None or not isinstance(attributes, Mapping):
             return None
         usual = likely(keys)
@@ -874,7 +890,7 @@ class Expressions(Component):
         entries: dict[object, Value] = {}
         for key in named:
             if is_key(key):
-                item = known.get(key_of(key)) or self.engine.special(value, "__getitem__", (key,), frame)
+                item = known.get(key_of(key)) or self.engine.protocols.special(value, "__getitem__", (key,), frame)
                 entries[key_of(key)] = UNKNOWN if item is None else item
         return Mapping(tuple(entries.items()), attributes.element)
 

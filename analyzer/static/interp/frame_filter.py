@@ -19,9 +19,9 @@ def is_of_torch(engine: Engine, value: Value, *, vague: bool, depth: int = NESTI
     for option in options(value):
         if isinstance(option, Unknown) and (vague or option.tainted):
             return True
-        if isinstance(option, Tensor) or engine.is_module(option):
+        if isinstance(option, Tensor) or engine.classes.is_module(option):
             return True
-        if isinstance(option, Class) and engine.mro(option.info).is_module:
+        if isinstance(option, Class) and engine.classes.mro(option.info).is_module:
             return True
         inner: Iterable[Value] = ()
         if isinstance(option, Sequence) and option.kind in ("list", "tuple"):

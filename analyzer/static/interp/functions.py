@@ -108,7 +108,7 @@ class Functions(Component):
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         for node in reversed(info.decorators):
             with self.engine.outside_trace():
-                decorator = self.engine.eval(node, frame)
+                decorator = self.engine.expressions.eval(node, frame)
             if frame.function is not None and not self.engine.untraced:
                 self._emit_decorator(node, value, frame)
             with self.engine.outside_trace():
@@ -121,11 +121,11 @@ class Functions(Component):
         """Emit the effect of a decorator on a function that is defined while tracing, if it has no source."""
         inner = node.func if isinstance(node, ast.Call) else node
         with self.engine.outside_trace():
-            decorator = self.engine.eval(inner, frame)
+            decorator = self.engine.expressions.eval(inner, frame)
         if isinstance(decorator, External):
             if isinstance(node, ast.Call):
-                self.engine.eval(node, frame)
-            self.engine.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame, "high"))
+                self.engine.expressions.eval(node, frame)
+            self.engine.calls.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame, "high"))
 
     def _decorate(self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame) -> Value:
         """Return the function after `decorator`, the value of the expression `node`, is applied to it."""
@@ -149,9 +149,9 @@ class Functions(Component):
         elif isinstance(decorator, Class):
             result = self._made_by(decorator, value, node, near)
         elif isinstance(decorator, Instance):
-            result = self.engine.special(decorator, "__call__", (value,), near)
+            result = self.engine.protocols.special(decorator, "__call__", (value,), near)
             if result is None and isinstance(value, Function):
-                external = self.engine.mro(decorator.cls).external
+                external = self.engine.classes.mro(decorator.cls).external
                 return self.engine.operations.decorated_by_object(external, value)
         if result is not None:
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance, Partial))]
@@ -164,13 +164,13 @@ class Functions(Component):
 
     def _made_by(self, cls: Class, value: Value, node: ast.expr, frame: Frame) -> Value | None:
         """Return the object that a class makes of a function it decorates, if it is callable or a descriptor."""
-        mro = self.engine.mro(cls.info)
+        mro = self.engine.classes.mro(cls.info)
         descriptors = mro.functions("__get__")
         if not descriptors and K.PROPERTIES.intersection(mro.external):
             return partial_of(K.PROPERTY, ((0, value),))
         if not descriptors and not mro.functions("__call__"):
             return None
-        return self.engine.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
+        return self.engine.objects.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
 
     def _call_of(self, decorator: ast.expr) -> ast.Call:
         """Return the call that Python makes when a function is defined."""
@@ -179,6 +179,7 @@ class Functions(Component):
         return self._calls[decorator]
 
     def close(self, frame: Frame) -> int:
+        """Return the key by which functions made in `frame` refer to it."""
         if not frame.key:
             frame.key = len(self._closures) + 1
             self._closures[frame.key] = frame
@@ -221,7 +222,7 @@ class Functions(Component):
         if function.bound is not None:
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
-        self.engine.lay_out(info, env)
+        self.engine.sparse.lay_out(info, env)
         counted = info, bool(self.engine.untraced)
         loud: object = bool(self.engine.untraced)
         alone = len(args) == 1 and not keywords and info.name != "__init__"
@@ -273,7 +274,7 @@ class Functions(Component):
         self._followed += 1
         self._counts[counted] = self._counts.get(counted, 0) + 1
         owner = function.bound
-        module = owner.ident if isinstance(owner, Instance) and self.engine.is_module(owner) else None
+        module = owner.ident if isinstance(owner, Instance) and self.engine.classes.is_module(owner) else None
         context = len(self.engine.contexts)
         self.engine.contexts.append(
             Context(
@@ -342,9 +343,9 @@ class Functions(Component):
             if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
                 before, after = filled[name]
                 with self.engine.outside_trace():
-                    is_it = self.engine.eval(node, site.frame) == before
+                    is_it = self.engine.expressions.eval(node, site.frame) == before
                 if is_it:
-                    self.engine.put_back(node, after, site.frame)
+                    self.engine.containers.put_back(node, after, site.frame)
 
     def _bind_scope(self, function: Function, owner: ClassInfo) -> Function:
         """Give a method of a class defined in a function the variables of that function."""
@@ -409,8 +410,8 @@ class Functions(Component):
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
         node = info.node
         if isinstance(node, ast.Lambda):
-            return self.engine.eval(node.body, frame)
-        if self.engine.block(node.body, frame):
+            return self.engine.expressions.eval(node.body, frame)
+        if self.engine.statements.block(node.body, frame):
             frame.returned.append(ReturnedValue(NONE, frame.confidence != "low"))
             frame.end()
         if frame.yielded:
@@ -421,7 +422,7 @@ class Functions(Component):
             and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
         )
         if vague and node.returns is not None:
-            return _complete(returned, self.engine.annotation(node.returns, info.module, sure=True))
+            return _complete(returned, self.engine.annotations.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, key: tuple[FunctionInfo, bool, Value | None, int], env: Env) -> Env:
@@ -447,7 +448,7 @@ class Functions(Component):
         env: Env = {}
         named = positional(spec)
         left = dict(keywords)
-        home = self._closures.get(closure) or self.engine.module_frame(info.module)
+        home = self._closures.get(closure) or self.engine.names.module_frame(info.module)
         for index, (arg, default) in enumerate(named):
             if index < len(args):
                 left.pop(arg.arg, None)
@@ -475,7 +476,7 @@ class Functions(Component):
         self, info: FunctionInfo, vararg: ast.arg, extra: tuple[Value, ...], rest: Value | None, named: int
     ) -> Value:
         """Return the value of `*args`: the arguments that no other parameter takes."""
-        declared = self.engine.annotation(vararg.annotation, info.module, sure=True)
+        declared = self.engine.annotations.annotation(vararg.annotation, info.module, sure=True)
         extra = tuple(declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra)
         known = Sequence("tuple", extra, UNKNOWN)
         if rest is None:
@@ -485,20 +486,20 @@ class Functions(Component):
 
     def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False) -> Value:
         if required and arg.annotation is not None and isinstance(value, Choice) and NONE in value.options:
-            declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+            declared = self.engine.annotations.annotation(arg.annotation, info.module, sure=True)
             if isinstance(declared, Instance):  # who calls this with nothing has seen to it that it is there
                 value = without_none(value)
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
         if isinstance(value, Unknown) and arg.annotation is None:
-            documented = self.engine.documented_value(arg.arg, info)
+            documented = self.engine.annotations.documented_value(arg.arg, info)
             return value if isinstance(documented, Unknown) else documented
         odd = (Unknown, Plain) if tensor_of(value) else Unknown
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
         if not (vague or partly) or arg.annotation is None:
             return value
-        declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+        declared = self.engine.annotations.annotation(arg.annotation, info.module, sure=True)
         if isinstance(declared, Unknown) or vague:
             return value if isinstance(declared, Unknown) else declared
         odd = odd if isinstance(declared, Tensor) else Unknown
@@ -507,13 +508,14 @@ class Functions(Component):
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
         if default is None and arg.annotation is None:
-            return self.engine.documented_value(arg.arg, info)
+            return self.engine.annotations.documented_value(arg.arg, info)
         if default is None:
-            return self.engine.annotation(arg.annotation, info.module, sure=True)
+            return self.engine.annotations.annotation(arg.annotation, info.module, sure=True)
         with self.engine.outside_trace():
-            return self.engine.eval(default, home)
+            return self.engine.expressions.eval(default, home)
 
     def takes(self, function: Function, site: CallSite) -> bool:
+        """Return whether a function has parameters for all its arguments; missing arguments are not checked."""
         spec = function.info.node.args
         named = positional(spec)
         filled = [key for key, _ in function.given if isinstance(key, int)]
@@ -546,7 +548,7 @@ class Functions(Component):
             return found
         # each call may derive it from another class
         with self.engine.outside_trace():
-            bases = tuple(self.engine.eval(base, frame) for base in node.bases)
+            bases = tuple(self.engine.expressions.eval(base, frame) for base in node.bases)
         made = [each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body]
         known = next((each for each in made if each.derives == bases), None)
         if known is not None or len(made) > MAX_DERIVED:

@@ -164,8 +164,279 @@ class Notes(Protocol):
         unseen."""
 
 
+class NamesInterface(Protocol):
+    """What other components call of `names.NameComponent`, which documents it."""
+
+    def module_frame(self, module: ModuleInfo) -> Frame: ...
+    def ask(self, module: ModuleInfo) -> None: ...
+    def resolve_name(self, name: str, frame: Frame) -> Value: ...
+    def global_value(self, module: ModuleInfo, name: str) -> Value | None: ...
+    def resolve_import(self, item: Import, module: ModuleInfo) -> Value: ...
+    def module_member(self, module: ModuleInfo, name: str) -> Value | None: ...
+    def is_missing(self, module: str) -> bool: ...
+    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None: ...
+    def rebind(self, module: ModuleInfo, name: str, value: Value) -> None: ...
+
+
+class ClassesInterface(Protocol):
+    """What other components call of `class_bodies.Classes`, which documents it."""
+
+    def decorate_class(self, cls: ClassInfo) -> None: ...
+    def reset(self, cls: ClassInfo, name: str, value: Value) -> None: ...
+    def register_into(self, module: ModuleInfo, name: str, value: Value) -> None: ...
+    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]: ...
+    def patch(self, cls: ClassInfo, name: str, value: Value) -> None: ...
+    def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None: ...
+    def initialisers(self, mro: Mro) -> list[Function]: ...
+    def mro(self, cls: ClassInfo) -> Mro: ...
+    def is_module(self, value: Value) -> bool: ...
+    def assigned_attributes(self, mro: Mro) -> frozenset[str]: ...
+    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]: ...
+    def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value: ...
+
+
+class AnnotationsInterface(Protocol):
+    """What other components call of `annotations.Annotations`, which documents it."""
+
+    def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value: ...
+    def documented_value(self, name: str, info: FunctionInfo) -> Value: ...
+    def symbolic_instance(self, cls: ClassInfo) -> Instance: ...
+    def instance_of(self, value: Value) -> Value | None: ...
+    def instance_value(self, node: ast.expr, frame: Frame) -> Value | None: ...
+
+
+class AttributesInterface(Protocol):
+    """What other components call of `attributes.Attributes`, which documents it."""
+
+    def attribute(self, owner: Value, name: str, frame: Frame) -> Value: ...
+    def read_by(self, owner: Instance, name: str) -> str: ...
+    def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value: ...
+    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value: ...
+    def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value: ...
+    def has_attribute(self, value: Value, name: str) -> Value: ...
+
+
+class TruthInterface(Protocol):
+    """What other components call of `truth.Questions`, which documents it."""
+
+    def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer: ...
+    def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value: ...
+    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None: ...
+    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.DecidedBy | None]: ...
+    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool: ...
+    def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None: ...
+    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame) -> None: ...
+    def condition(
+        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None
+    ) -> tuple[F.Condition, ...]: ...
+    def answer(self, value: Value) -> Answer: ...
+    def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]: ...
+    def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value: ...
+
+
+class PatternsInterface(Protocol):
+    """What other components call of `match_patterns.Matching`, which documents it."""
+
+    def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value: ...
+    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]: ...
+
+
+class ProtocolsInterface(Protocol):
+    """What other components call of `protocols.Protocols`, which documents it."""
+
+    def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None: ...
+    def apply_operator(
+        self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
+    ) -> Value: ...
+    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None: ...
+    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value: ...
+    def truth_operand(self, value: Value, frame: Frame) -> Value: ...
+    def iterate(self, value: Value, frame: Frame) -> Value: ...
+    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value: ...
+    def enter_context(self, manager: Value, frame: Frame) -> Value | None: ...
+    def exit_context(self, manager: Value, frame: Frame) -> None: ...
+    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None: ...
+    def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None: ...
+    def index_called(self, site: CallSite) -> Value: ...
+    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value: ...
+    def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool: ...
+
+
+class RecordsInterface(Protocol):
+    """What other components call of `records.Records`, which documents it."""
+
+    def fill_record(self, made: Instance, site: CallSite) -> None: ...
+    def field_names(self, cls: ClassInfo) -> tuple[str, ...]: ...
+    def is_dataclass(self, cls: ClassInfo) -> bool: ...
+    def row(self, value: Value) -> Sequence | None: ...
+    def compared_fields(self, value: Value) -> Sequence | None: ...
+    def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None: ...
+    def replace_fields(self, made: Instance, site: CallSite) -> Instance: ...
+    def as_mapping(self, made: Value) -> Value | None: ...
+    def record_class(self, site: CallSite) -> Value | None: ...
+    def is_enum(self, mro: Mro) -> bool: ...
+    def enum_member(self, enum: Class, name: str, value: Value) -> Value: ...
+    def enum_members(self, cls: ClassInfo) -> Sequence | None: ...
+    def auto_value(self, holder: ClassInfo, name: str) -> Value: ...
+
+
+class RecurrentInterface(Protocol):
+    """What other components call of `recurrent_modules.RecurrentModules`, which documents it."""
+
+    def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None: ...
+    def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None: ...
+    def touch_handed(self, site: CallSite) -> None: ...
+    def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None: ...
+
+
+class SparseInterface(Protocol):
+    """What other components call of `sparse_tensors.SparseTensors`, which documents it."""
+
+    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None: ...
+    def emit_sparse_argument(self, function: Function, site: CallSite) -> None: ...
+    def lay_out(self, info: FunctionInfo, env: Env) -> None: ...
+
+
+class OverridesInterface(Protocol):
+    """What other components call of `torch_function.Overrides`, which documents it."""
+
+    def call_override(
+        self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> Value | None: ...
+    def by_object(
+        self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> Value | None: ...
+    def is_overriding(self) -> bool: ...
+
+
+class UnresolvedInterface(Protocol):
+    """What other components call of `unresolved_attributes.UnresolvedAttributes`, which documents it."""
+
+    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None: ...
+    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None: ...
+
+
+class EnumsInterface(Protocol):
+    """What other components call of `enum_semantics.Members`, which documents it."""
+
+    def member_compared(
+        self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
+    ) -> Value | None: ...
+    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None: ...
+    def emit_member_call(
+        self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
+    ) -> None: ...
+    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None: ...
+    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None: ...
+    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None: ...
+
+
+class ExpressionsInterface(Protocol):
+    """What other components call of `expressions.Expressions`, which documents it."""
+
+    def eval(self, node: ast.expr, frame: Frame) -> Value: ...
+    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None: ...
+    def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]: ...
+
+
+class ContainersInterface(Protocol):
+    """What other components call of `containers.Containers`, which documents it."""
+
+    def element(self, value: Value) -> Value: ...
+    def container_members(self, value: Value) -> Value | None: ...
+    def walked_members(self, value: Value) -> Value | None: ...
+    def children(self, made: Instance | ExternalInstance) -> Mapping: ...
+    def item(self, base: Value, index: Value, node: ast.expr) -> Value: ...
+    def item_of(self, base: Value, index: Value, node: ast.expr) -> Value: ...
+    def fill_container(
+        self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
+    ) -> None: ...
+    def dictionary_method(
+        self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
+    ) -> Value | None: ...
+    def container_method(
+        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
+    ) -> Value | None: ...
+    def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None: ...
+    def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None: ...
+    def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None: ...
+    def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None: ...
+    def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None: ...
+    def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None: ...
+    def note(self, made: Instance | ExternalInstance, name: str) -> None: ...
+
+
+class AssignmentInterface(Protocol):
+    """What other components call of `assignment.Assignment`, which documents it."""
+
+    def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None: ...
+    def assign(
+        self,
+        target: ast.expr,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None = None,
+        *,
+        augmented: bool = False,
+        old: Value | None = None,
+    ) -> None: ...
+    def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool: ...
+    def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr: ...
+
+
+class StatementsInterface(Protocol):
+    """What other components call of `statements.Statements`, which documents it."""
+
+    def block(self, body: list[ast.stmt], frame: Frame) -> bool: ...
+
+
+class CallsInterface(Protocol):
+    """What other components call of `calls.CallComponent`, which documents it."""
+
+    def call(self, function: Value, site: CallSite) -> Value: ...
+    def call_each(self, function: Value, site: CallSite) -> Value | None: ...
+
+
+class ObjectsInterface(Protocol):
+    """What other components call of `objects.Objects`, which documents it."""
+
+    def build(self, cls: ClassInfo) -> Instance: ...
+    def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None: ...
+    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value: ...
+    def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]: ...
+    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]: ...
+    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None: ...
+    def resolve_registered(self, site: CallSite) -> Value | None: ...
+    def made_of_text(self, site: CallSite) -> Value | None: ...
+    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value: ...
+
+
+class FunctionsInterface(Protocol):
+    """What other components call of `functions.Functions`, which documents it."""
+
+    def give_back(self, function: Function, site: CallSite) -> None: ...
+    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value: ...
+    def close(self, frame: Frame) -> int: ...
+    def enclosed_values(self, function: Function) -> list[Value]: ...
+    def invoke(
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        confidence: Confidence,
+        rest: Value | None = None,
+    ) -> Value: ...
+    def takes(self, function: Function, site: CallSite) -> bool: ...
+    def count_again(self, modules: Collection[int], *, making: bool) -> None: ...
+    def function_info(
+        self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
+    ) -> FunctionInfo: ...
+    def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo: ...
+
+
 class Engine(Protocol):
-    """The methods and state that a component may use of the others."""
+    """The state of an analysis, and its components by the part of the work that each does."""
 
     program: Program
     heap: Heap
@@ -188,7 +459,7 @@ class Engine(Protocol):
     """(caller, callee), and the conditions at the place of the call with the fewest."""
     lines: dict[tuple[int, int], int]
     """(caller, callee), and the first line of the caller on which a statement calls it."""
-    calls: dict[tuple[str, int, int], str]
+    call_outcomes: dict[tuple[str, int, int], str]
     """Call sites reached, by file and position, and their outcome, in the words of `reach`."""
     gaps: dict[tuple[str, int, int], str]
     """Other code that is not understood, by file and position, in the words of `reach`."""
@@ -220,6 +491,27 @@ class Engine(Protocol):
     untraced: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of objects built before."""
 
+    names: NamesInterface
+    classes: ClassesInterface
+    annotations: AnnotationsInterface
+    attributes: AttributesInterface
+    truth: TruthInterface
+    patterns: PatternsInterface
+    protocols: ProtocolsInterface
+    records: RecordsInterface
+    recurrent: RecurrentInterface
+    sparse: SparseInterface
+    overrides: OverridesInterface
+    unresolved: UnresolvedInterface
+    enums: EnumsInterface
+    expressions: ExpressionsInterface
+    containers: ContainersInterface
+    assignment: AssignmentInterface
+    statements: StatementsInterface
+    calls: CallsInterface
+    objects: ObjectsInterface
+    functions: FunctionsInterface
+
     @property
     def replay(self) -> Notes | None:
         """Record what is done, and what of it can be found again; None if nobody asks."""
@@ -238,456 +530,6 @@ class Engine(Protocol):
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
         """Record what became of a call; `line` counts from where its function begins."""
-
-    def module_frame(self, module: ModuleInfo) -> Frame:
-        """Return the frame of the code that a module runs at import."""
-
-    def resolve_name(self, name: str, frame: Frame) -> Value:
-        """Return the value of a bare name: a variable, a name of the module, a builtin."""
-
-    def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """Return the value of a top-level name of a module; None if the module has no such name."""
-
-    def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
-        """Return the value that an import of `module` binds; an external name if its source is not read."""
-
-    def module_member(self, module: ModuleInfo, name: str) -> Value | None:
-        """Return `module.name`: a binding of the module, else its submodule, else a name of its star imports."""
-
-    def is_missing(self, module: str) -> bool:
-        """Return whether a package is not installed with torch: its absence is expected."""
-
-    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """Return the confidence that code runs which the defaults skip; None to ignore it.
-
-        A project's own options are meant to be used, so code that they enable is judged. Most options of an installed
-        package are never used, so code that they enable says nothing about the model at hand. Code that runs if the model
-        computes in one of `types` is always followed: any model may be cast."""
-
-    def decorate_class(self, cls: ClassInfo) -> None:
-        """Run the decorators of a class that put other functions in the place of its methods."""
-
-    def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Bind a top-level name to another value while the module is imported."""
-
-    def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """Assign `Class.name` another value while its module is imported."""
-
-    def register_into(self, module: ModuleInfo, name: str, value: Value) -> None:
-        """Run what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
-        statements that change it, or call a function that speaks of it. If it is empty, and a function stores there what
-        it is given, the modules that come along with it, and with what is read, do so as well."""
-
-    def metaclass_methods(self, mro: Mro, name: str) -> list[FunctionInfo]:
-        """Return a method of the metaclass of a class, if it has source."""
-
-    def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
-        """Assign `cls.name = value` while its decorators run."""
-
-    def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
-        """Return the function by which a decorator replaced the method that the nearest class defines."""
-
-    def initialisers(self, mro: Mro) -> list[Function]:
-        """Return the functions that act as `__init__`."""
-
-    def mro(self, cls: ClassInfo) -> Mro:
-        """Return the method resolution order of a class, with bases without source by name."""
-
-    def is_module(self, value: Value) -> bool:
-        """Return whether it is an nn.Module object."""
-
-    def assigned_attributes(self, mro: Mro) -> frozenset[str]:
-        """Return the attributes that any method assigns, including `__init__` and `__post_init__`."""
-
-    def reassigned_attributes(self, mro: Mro) -> dict[str, bool]:
-        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
-
-        A method that `__init__` alone speaks of is part of it."""
-
-    def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
-        """Return the value that a class body assigns, read on the class or, with `owner`, on an object."""
-
-    def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
-        """Return the value of a parameter or attribute annotated with `node`; unknown stays unknown."""
-
-    def documented_value(self, name: str, info: FunctionInfo) -> Value:
-        """Return the value of a parameter according to its function's documentation; unknown if that is not stated
-        plainly."""
-
-    def symbolic_instance(self, cls: ClassInfo) -> Instance:
-        """Return an object from outside, of which only its class is known."""
-
-    def instance_of(self, value: Value) -> Value | None:
-        """Return an object of this class, or of one of these classes; None if one of them is not understood."""
-        ...
-
-    def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """Return x as narrowed by `isinstance(x, node)`; None if the class is not understood."""
-
-    def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
-        """Return `owner.name`."""
-
-    def read_by(self, owner: Instance, name: str) -> str:
-        """Return the Python code that finds an attribute; empty if code with source does."""
-
-    def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        """Return an attribute of an object of a class with source; `after` starts behind that class (super)."""
-
-    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
-        """`Class.name`; `after` starts behind that class (super)."""
-
-    def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
-        """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
-
-    def has_attribute(self, value: Value, name: str) -> Value:
-        """`hasattr(value, name)`."""
-
-    def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
-        """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
-
-    def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
-        """Evaluate an operand and its truth; emit the test in it."""
-
-    def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
-        """Emit a fact: Python evaluates the truth of `value`."""
-
-    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, F.DecidedBy | None]:
-        """Evaluate part of a condition; return its result and what decides this part alone."""
-
-    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
-        """Return whether a test reads an attribute of a torch module that may have any value."""
-
-    def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """Return the result of a test in the first call, if it depends on numbers that methods change; else None."""
-
-    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None, frame: Frame) -> None:
-        """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
-
-    def condition(
-        self, test: ast.expr, taken: bool, answer: Answer, about: F.DecidedBy | None
-    ) -> tuple[F.Condition, ...]:
-        """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
-        decides it."""
-
-    def answer(self, value: Value) -> Answer:
-        """Return `bool(value)` as far as the source decides it."""
-
-    def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
-        """Return the environment in which `node` has the truth value `assume`."""
-
-    def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
-        """`isinstance(value, node)`."""
-
-    def fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
-        """Return whether a subject fits a pattern of `match`, as a value to be tested for truth."""
-
-    def capture_names(self, pattern: ast.pattern, subject: Value, frame: Frame) -> dict[str, Value]:
-        """Return the values that a pattern captures if a subject fits it."""
-
-    def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
-        """Call the method `name` of an object's class; None if no class with source defines it."""
-
-    def apply_operator(
-        self, op: str, left: Value, right: Value, node: ast.expr, frame: Frame, *, in_place: bool = False
-    ) -> Value:
-        """Return `left op right`, or `left op= right`, at `node`."""
-
-    def apply_unary(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
-        """Return `-value`, `+value`, `~value` of an object; None if no class with source defines it."""
-
-    def compare(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
-        """Evaluate the comparison `left op right`; emit at `node` that it evaluates the truth of members."""
-
-    def truth_operand(self, value: Value, frame: Frame) -> Value:
-        """Return the value that Python tests for truth: the result of `__bool__` or `__len__`, else `value` itself."""
-
-    def iterate(self, value: Value, frame: Frame) -> Value:
-        """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
-
-    def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
-        """Return `base[index]`, by the method of an object if it has one."""
-
-    def enter_context(self, manager: Value, frame: Frame) -> Value | None:
-        """Return the value that `with manager as name` binds; None if no class with source defines it."""
-
-    def exit_context(self, manager: Value, frame: Frame) -> None:
-        """Leave a `with`."""
-
-    def call_first_method(self, value: Value, frame: Frame, *names: str) -> Value | None:
-        """Call the first of these methods that the class of an object has; None if it has none."""
-
-    def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
-        """Emit the comparisons of a sort: the truth of `<` between any two members, or between their keys."""
-
-    def index_called(self, site: CallSite) -> Value:
-        """Evaluate `operator.getitem(base, index)` as the subscript that it is."""
-
-    def read_descriptor(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
-        """Return the value of reading a class attribute: that of its descriptor if it is one."""
-
-    def set_member(self, container: Instance | ExternalInstance, name: str, value: Value) -> None:
-        """Make a module that a constructor sets on a container a member of it: it replaces one of that name."""
-
-    def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
-        """Assign an attribute through a descriptor; False if the class attribute is none."""
-
-    def fill_record(self, made: Instance, site: CallSite) -> None:
-        """Set the fields of an object of a class without `__init__`, as given or by default."""
-
-    def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
-        """Return the names of the fields of a dataclass, those of its bases first."""
-
-    def is_dataclass(self, cls: ClassInfo) -> bool:
-        """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
-
-    def row(self, value: Value) -> Sequence | None:
-        """Return the fields of a named tuple, place by place; None for anything else."""
-
-    def compared_fields(self, value: Value) -> Sequence | None:
-        """Return the fields that `==` of a record compares, in order; None if it has no such generated method."""
-
-    def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
-        """Return the result of a generated named tuple method; None if it is none of them."""
-
-    def replace_fields(self, made: Instance, site: CallSite) -> Instance:
-        """Return a copy of a record with other values for some of its fields."""
-
-    def as_mapping(self, made: Value) -> Value | None:
-        """`asdict(made)`."""
-
-    def record_class(self, site: CallSite) -> Value | None:
-        """Return the class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
-
-    def is_enum(self, mro: Mro) -> bool:
-        """Return whether a class is an enum: calling it looks a member up, represented by its value here."""
-
-    def enum_member(self, enum: Class, name: str, value: Value) -> Value:
-        """Return the member of an enum with that name and value."""
-
-    def enum_members(self, cls: ClassInfo) -> Sequence | None:
-        """Return the members of an enum in order; None for another class."""
-
-    def auto_value(self, holder: ClassInfo, name: str) -> Value:
-        """`auto()` in an enum: one more than the number of the member before."""
-
-    def touch(self, value: Value, node: ast.expr, frame: Frame, use: F.UseOfModule = "held") -> None:
-        """Emit a use of `value` if it may be a recurrent module."""
-
-    def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
-        """Emit such a use of `owner.name`, which has the value `value`."""
-
-    def give_back(self, function: Function, site: CallSite) -> None:
-        """Hand the caller what the last call of a function stored in the tables that it got as arguments."""
-
-    def touch_handed(self, site: CallSite) -> None:
-        """Emit the same for the variables that a call passes on."""
-
-    def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
-        """Emit the same for the method `name` of a module, which iterates over its parts."""
-
-    def call_override(
-        self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
-    ) -> Value | None:
-        """Return the result of `__torch_function__` of a class with source for an operation on its tensors; None if no
-        argument is such a tensor."""
-
-    def by_object(
-        self, operation: str, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
-    ) -> Value | None:
-        """Return the same for objects that are no tensors, passed to an operation of torch that takes them."""
-
-    def is_overriding(self) -> bool:
-        """Return whether such a method is running: torch returns plain tensors in it."""
-
-    def emit_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
-        """Emit a use of an attribute that Dynamo has not looked up; `walked` if it is iterated."""
-
-    def member_compared(
-        self, op: ast.cmpop, node: ast.Compare, sides: tuple[Value, Value], frame: Frame, of: ast.expr | None
-    ) -> Value | None:
-        """Return the result of comparing a member of an enum, if it is no tensor; `of` is the expression read from it as
-        from a tensor."""
-
-    def emit_answer_read(self, node: ast.Attribute, owner: Value, frame: Frame) -> None:
-        """Emit an attribute read as of a tensor from the result of such a comparison."""
-
-    def emit_member_call(
-        self, site: CallSite, receiver: Value | None, operation: str, operands: tuple[Value, ...]
-    ) -> None:
-        """Emit a method call on a member, a conversion of one, and a bool passed to an operation that takes none."""
-
-    def emit_member_index(self, node: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """Emit a sequence indexed by a member."""
-
-    def emit_member_walk(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Emit an iteration over the characters of a member."""
-
-    def emit_member_sum(self, node: ast.BinOp, left: Value, frame: Frame) -> None:
-        """Emit a string appended to a member."""
-
-    def emit_truth_test(self, node: ast.expr, frame: Frame, value: Value) -> None:
-        """Emit a truth test of such an attribute if it ends the graph."""
-
-    def emit_sparse_use(self, node: ast.expr, frame: Frame, *values: Value) -> None:
-        """Emit a use of sparse tensors."""
-
-    def emit_sparse_argument(self, function: Function, site: CallSite) -> None:
-        """Emit a sparse tensor passed to a function with source."""
-
-    def lay_out(self, info: FunctionInfo, env: Env) -> None:
-        """Make inputs sparse if the function's documentation says so."""
-
-    def eval(self, node: ast.expr, frame: Frame) -> Value:
-        """Evaluate an expression; emit every fact in it."""
-
-    def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
-        """Emit the iteration; see through `enumerate`, `zip` and `reversed` to the iterated values."""
-
-    def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
-        """Return (value, items of a tuple index, bounds of slices) of the expression in the brackets."""
-
-    def element(self, value: Value) -> Value:
-        """Return the value that iterating over `value` yields."""
-
-    def container_members(self, value: Value) -> Value | None:
-        """Return the Sequence or Mapping of modules that a torch.nn container holds, or None."""
-
-    def walked_members(self, value: Value) -> Value | None:
-        """Return the values that a loop over a torch.nn container visits, or None: the modules of an nn.Sequential that
-        was made of a dict, the keys of any other mapping."""
-
-    def children(self, made: Instance | ExternalInstance) -> Mapping:
-        """Return the direct submodules of a module, by name."""
-
-    def item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        """`base[index]`."""
-
-    def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
-        """`base[index]` for a value that is no choice."""
-
-    def fill_container(
-        self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
-    ) -> None:
-        """Set the members of a torch.nn container when it is made."""
-
-    def dictionary_method(
-        self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
-    ) -> Value | None:
-        """Return the result of a method that an object of a class of dicts inherits from Python."""
-
-    def container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
-        """Return the result of a torch.nn container method; None if it is no method of one."""
-
-    def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
-        """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
-
-    def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
-        """Return the result of a method of a list, tuple or set."""
-
-    def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
-        """Return the result of a method of a dict."""
-
-    def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
-        """Store the value of the expression `node` after `x.append(v)` or `x[k] = v`."""
-
-    def delete_item(self, holder: ast.expr, base: Value, index: Value, frame: Frame) -> None:
-        """Evaluate `del base[index]`, `holder` being the expression of `base`."""
-
-    def put_item(self, holder: ast.expr, base: Value, index: Value, value: Value, frame: Frame) -> None:
-        """Store `value` as an item of a dict, list or tuple, `holder` being the expression of `base`."""
-
-    def note(self, made: Instance | ExternalInstance, name: str) -> None:
-        """Note that `forward` stores this attribute: it does not exist before that has run."""
-
-    def assign(
-        self,
-        target: ast.expr,
-        value: Value,
-        frame: Frame,
-        source: ast.expr | None = None,
-        *,
-        augmented: bool = False,
-        old: Value | None = None,
-    ) -> None:
-        """Bind `value` to a target; emit a Store for a write to an object that outlives the call."""
-
-    def set_by_class(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Run what the class of an object does where an attribute is set; False if the object holds it after that."""
-
-    def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
-        """Return the read that `target += ...` starts with, one node for each target."""
-
-    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interpret statements in order; False if control does not fall out of their end."""
-
-    def call(self, function: Value, site: CallSite) -> Value:
-        """Return the value of a call; several candidates are followed one by one, with less confidence each."""
-
-    def call_each(self, function: Value, site: CallSite) -> Value | None:
-        """Return the joined results of calling each alternative of `function`; None if nothing is known of any."""
-
-    def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
-        """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
-
-    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
-        """Return an object made by calling a class; `by_type`: its metaclass has been called already."""
-
-    def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
-        """Return the classes near a file that have all of `names`, without those derived from another one of them."""
-
-    def derived_classes(self, cls: ClassInfo) -> list[ClassInfo]:
-        """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
-
-    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
-        """Return the one class of that name near a file; None if there is none, or several."""
-
-    def resolve_registered(self, site: CallSite) -> Value | None:
-        """Return the result of a factory for a configuration object if its own code does not decide it."""
-
-    def made_of_text(self, site: CallSite) -> Value | None:
-        """Return the result of a function for a text that a class is registered under near the call, or for a dict with
-        such a text, if the function's own code does not decide it."""
-
-    def copy_object(self, value: Value, node: ast.Call, frame: Frame, *, deep: bool) -> Value:
-        """Return a copy of an object of plain attributes, independent of it, a `deep` one with its members; anything else
-        unchanged."""
-
-    def apply_decorators(self, info: FunctionInfo, frame: Frame) -> Value:
-        """Return the value that a `def` binds, with its decorators applied."""
-
-    def close(self, frame: Frame) -> int:
-        """Return the key by which functions made in `frame` refer to it."""
-
-    def enclosed_values(self, function: Function) -> list[Value]:
-        """Return the values that a function reads of its enclosing functions' variables; none if it is defined in
-        none."""
-
-    def invoke(
-        self,
-        function: Function,
-        args: tuple[Value, ...],
-        keywords: dict[str, Value],
-        frame: Frame,
-        confidence: Confidence,
-        rest: Value | None = None,
-    ) -> Value:
-        """Interpret a call of a function with source; look up a situation already seen. `rest` is any number of further
-        positional arguments."""
-
-    def takes(self, function: Function, site: CallSite) -> bool:
-        """Return whether a function has parameters for all its arguments; missing arguments are not checked."""
-
-    def count_again(self, modules: Collection[int], *, making: bool) -> None:
-        """Count once more what the methods of these modules ran, and their `making`: each is shared with one that is not
-        interpreted."""
-
-    def function_info(
-        self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
-    ) -> FunctionInfo:
-        """Return the one FunctionInfo of a function that is defined inside another."""
-
-    def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
-        """Return the class that a `class` statement inside a function defines."""
 
 
 class Component:

@@ -24,7 +24,30 @@ from tcready.static.interp.entries import Entries
 from tcready.static.interp.enum_semantics import Members
 from tcready.static.interp.expressions import Expressions
 from tcready.static.interp.functions import Functions
-from tcready.static.interp.interfaces import Context, Generic
+from tcready.static.interp.interfaces import (
+    AnnotationsInterface,
+    AssignmentInterface,
+    AttributesInterface,
+    CallsInterface,
+    ClassesInterface,
+    ContainersInterface,
+    Context,
+    EnumsInterface,
+    ExpressionsInterface,
+    FunctionsInterface,
+    Generic,
+    NamesInterface,
+    ObjectsInterface,
+    OverridesInterface,
+    PatternsInterface,
+    ProtocolsInterface,
+    RecordsInterface,
+    RecurrentInterface,
+    SparseInterface,
+    StatementsInterface,
+    TruthInterface,
+    UnresolvedInterface,
+)
 from tcready.static.interp.match_patterns import Matching
 from tcready.static.interp.names import NameComponent
 from tcready.static.interp.objects import Objects
@@ -59,8 +82,8 @@ class _OutsideTrace:
 
 
 class Interpreter:
-    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` are its results. The attributes are
-    documented in `contract.Engine`."""
+    """One analysis of one program; `facts`, `contexts`, `edges` and `call_outcomes` are its results. `interfaces.Engine`
+    documents the attributes."""
 
     def __init__(
         self,
@@ -91,7 +114,7 @@ class Interpreter:
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
-        self.calls: dict[tuple[str, int, int], str] = {}
+        self.call_outcomes: dict[tuple[str, int, int], str] = {}
         self.gaps: dict[tuple[str, int, int], str] = {}
         self.spread: set[ast.Call] = set()
         self.firsts: set[ast.Call] = set()
@@ -112,139 +135,31 @@ class Interpreter:
             log = self.replay.log
             self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
-        names = NameComponent(self)
-        classes = Classes(self)
-        annotations = Annotations(self)
-        attributes = Attributes(self)
-        questions = Questions(self)
-        matching = Matching(self)
-        protocols = Protocols(self)
-        records = Records(self)
-        recurrent = RecurrentModules(self)
-        sparse = SparseTensors(self)
-        overrides = Overrides(self)
-        self.call_override, self.is_overriding = overrides.call_override, overrides.is_overriding
-        self.by_object = overrides.by_object
-        unresolved = UnresolvedAttributes(self)
-        self.emit_unresolved, self.emit_truth_test = unresolved.emit_unresolved, unresolved.emit_truth_test
-        members = Members(self)
-        self.member_compared, self.emit_answer_read = members.member_compared, members.emit_answer_read
-        self.emit_member_call, self.emit_member_index = (members.emit_member_call, members.emit_member_index)
-        self.emit_member_walk, self.emit_member_sum = members.emit_member_walk, members.emit_member_sum
-        expressions = Expressions(self)
-        containers = Containers(self)
-        assignment = Assignment(self)
-        statements = Statements(self)
-        calls = CallComponent(self)
-        objects = Objects(self)
-        functions = Functions(self)
-        entries = Entries(self)
-        self.module_frame, self.ask = names.module_frame, names.ask
-        self.resolve_name, self.global_value = names.resolve_name, names.global_value
-        self.resolve_import = names.resolve_import
-        self.module_member = names.module_member
-        self.unlikely, self.is_missing = names.unlikely, names.is_missing
-        self.decorate_class = classes.decorate_class
-        self.patch = classes.patch
-        self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
-        self.metaclass_methods = classes.metaclass_methods
-        self.replacement = classes.replacement
-        self.initialisers = classes.initialisers
-        self.mro = classes.mro
-        self.is_module = classes.is_module
-        self.assigned_attributes = classes.assigned_attributes
-        self.reassigned_attributes = classes.reassigned_attributes
-        self.class_attribute = classes.class_attribute
-        self.annotation, self.documented_value = annotations.annotation, annotations.documented_value
-        self.symbolic_instance = annotations.symbolic_instance
-        self.instance_value, self.instance_of = annotations.instance_value, annotations.instance_of
-        self.attribute = attributes.attribute
-        self.member, self.read_by = attributes.member, attributes.read_by
-        self.class_member = attributes.class_member
-        self.get_attribute = attributes.get_attribute
-        self.has_attribute = attributes.has_attribute
-        self.test = questions.test
-        self.truthy = questions.truthy
-        self.emit_test = questions.emit_test
-        self.evaluate_with_cause = questions.evaluate_with_cause
-        self.follow = questions.follow
-        self.reads_unknown_attribute = questions.reads_unknown_attribute
-        self.in_first_call = questions.in_first_call
-        self.condition = questions.condition
-        self.answer = questions.answer
-        self.narrow = questions.narrow
-        self.is_instance = questions.is_instance
-        self.fits, self.capture_names = matching.fits, matching.capture_names
-        self.apply_operator, self.apply_unary = protocols.apply_operator, protocols.apply_unary
-        self.compare = protocols.compare
-        self.special = protocols.special
-        self.truth_operand = protocols.truth_operand
-        self.iterate = protocols.iterate
-        self.subscript = protocols.subscript
-        self.enter_context, self.exit_context = protocols.enter_context, protocols.exit_context
-        self.call_first_method = protocols.call_first_method
-        self.ask_order, self.index_called = protocols.ask_order, protocols.index_called
-        self.read_descriptor, self.set_through = protocols.read_descriptor, protocols.set_through
-        self.fill_record = records.fill_record
-        self.is_dataclass = records.is_dataclass
-        self.row = records.row
-        self.compared_fields = records.compared_fields
-        self.record_method = records.record_method
-        self.replace_fields = records.replace_fields
-        self.as_mapping = records.as_mapping
-        self.record_class = records.record_class
-        self.is_enum, self.enum_member = records.is_enum, records.enum_member
-        self.field_names = records.field_names
-        self.enum_members, self.auto_value = records.enum_members, records.auto_value
-        self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
-        self.touch_by_walk, self.touch_handed = recurrent.touch_by_walk, recurrent.touch_handed
-        self.emit_sparse_use, self.emit_sparse_argument = sparse.emit_sparse_use, sparse.emit_sparse_argument
-        self.lay_out = sparse.lay_out
-        self.eval = expressions.eval
-        self.emit_loop = expressions.emit_loop
-        self.index = expressions.index
-        self.element = containers.element
-        self.container_members = containers.container_members
-        self.walked_members = containers.walked_members
-        self.dictionary_method = containers.dictionary_method
-        self.children = containers.children
-        self.item = containers.item
-        self.item_of = containers.item_of
-        self.fill_container = containers.fill_container
-        self.container_method, self.container_sum = containers.container_method, containers.container_sum
-        self.sequence_method = containers.sequence_method
-        self.mapping_method = containers.mapping_method
-        self.put_back, self.put_item = containers.put_back, containers.put_item
-        self.delete_item = containers.delete_item
-        self.note = containers.note
-        self.assign, self.set_by_class = assignment.assign, assignment.set_by_class
-        self.set_member = assignment.set_member
-        self.load_of = assignment.load_of
-        self.block = statements.block
-        self.call = calls.call
-        self.call_each = calls.call_each
-        self.instantiate, self.initialise = objects.instantiate, objects.initialise
-        self.made_of_text = objects.made_of_text
-        self.resolve_registered, self.imported_with = objects.resolve_registered, objects.imported_with
-        self.near_class, self.derived_classes = objects.near_class, objects.derived_classes
-        self.copy_object = objects.copy_object
-        self.apply_decorators = functions.apply_decorators
-        self.close = functions.close
-        self.enclosed_values = functions.enclosed_values
-        self.invoke, self.give_back = functions.invoke, functions.give_back
-        self.count_again = functions.count_again
-        self.function_info, self.takes = functions.function_info, functions.takes
-        self.local_class = functions.local_class
-        self.build, self.run_forward, self.run_function, self.run_called = (
-            objects.build,
-            entries.run_forward,
-            entries.run_function,
-            entries.run_called,
-        )
+        self.names: NamesInterface = NameComponent(self)
+        self.classes: ClassesInterface = Classes(self)
+        self.annotations: AnnotationsInterface = Annotations(self)
+        self.attributes: AttributesInterface = Attributes(self)
+        self.truth: TruthInterface = Questions(self)
+        self.patterns: PatternsInterface = Matching(self)
+        self.protocols: ProtocolsInterface = Protocols(self)
+        self.records: RecordsInterface = Records(self)
+        self.recurrent: RecurrentInterface = RecurrentModules(self)
+        self.sparse: SparseInterface = SparseTensors(self)
+        self.overrides: OverridesInterface = Overrides(self)
+        self.unresolved: UnresolvedInterface = UnresolvedAttributes(self)
+        self.enums: EnumsInterface = Members(self)
+        self.expressions: ExpressionsInterface = Expressions(self)
+        self.containers: ContainersInterface = Containers(self)
+        self.assignment: AssignmentInterface = Assignment(self)
+        self.statements: StatementsInterface = Statements(self)
+        self.calls: CallsInterface = CallComponent(self)
+        self.objects: ObjectsInterface = Objects(self)
+        self.functions: FunctionsInterface = Functions(self)
+        self.entries = Entries(self)
 
     def take_apart(self) -> None:
-        """Nothing more is asked: what was built goes at once. Rooms know the interpreter and it knows them, so else all
-        of it would wait for garbage to be collected, which takes several times as long."""
+        """Drop every reference, after the last use: components and interpreter refer to each other, so everything would
+        wait for the garbage collector otherwise, which takes several times as long."""
         self.__dict__.clear()
 
     def outside_trace(self) -> _OutsideTrace:
@@ -287,5 +202,5 @@ class Interpreter:
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
         """Record what became of a call; `line` counts from where its function begins."""
         key = str(info.module.path), info.node.lineno + line, column
-        if self.calls.get(key) in (None, *RESOLVED):
-            self.calls[key] = became
+        if self.call_outcomes.get(key) in (None, *RESOLVED):
+            self.call_outcomes[key] = became

@@ -46,8 +46,8 @@ class Matching(Component):
         if isinstance(pattern, ast.MatchOr):
             return _combine(any, [self.fits(each, subject, frame) for each in pattern.patterns])
         if isinstance(pattern, ast.MatchValue):
-            value = self.engine.eval(pattern.value, frame)
-            return self.engine.compare(ast.Eq(), subject, value, pattern.value, frame)
+            value = self.engine.expressions.eval(pattern.value, frame)
+            return self.engine.protocols.compare(ast.Eq(), subject, value, pattern.value, frame)
         if isinstance(pattern, ast.MatchSingleton):
             return lift(partial(compared, ast.Is()), subject, Const(pattern.value))
         return lift(lambda s: join(*(self._fits_one(pattern, option, frame) for option in options(s))), subject)
@@ -55,7 +55,7 @@ class Matching(Component):
     def _fits_one(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Value:
         """Return the same for a pattern with parts, and a value that is no Choice."""
         if isinstance(pattern, ast.MatchClass):
-            answer = self.engine.is_instance(subject, pattern.cls, frame)
+            answer = self.engine.truth.is_instance(subject, pattern.cls, frame)
         elif isinstance(pattern, ast.MatchSequence):
             answer = self._is_row(pattern, subject)
         elif isinstance(pattern, ast.MatchMapping):
@@ -69,7 +69,7 @@ class Matching(Component):
 
     def _is_row(self, pattern: ast.MatchSequence, subject: Value) -> Value:
         """Return whether a value is a sequence with as many members as the pattern has parts."""
-        row = self.engine.row(subject) or subject
+        row = self.engine.records.row(subject) or subject
         if not isinstance(row, Sequence) or row.kind not in ("list", "tuple"):
             return _is_other(row, Mapping, Sequence)
         starred = any(isinstance(part, ast.MatchStar) for part in pattern.patterns)
@@ -86,18 +86,18 @@ class Matching(Component):
         """Return whether a value is a mapping with the keys of the pattern."""
         if not isinstance(subject, Mapping):
             return _is_other(subject, Sequence)
-        keys = (self.engine.eval(key, frame) for key in pattern.keys)
+        keys = (self.engine.expressions.eval(key, frame) for key in pattern.keys)
         return _combine(all, [lift(partial(compared, ast.In()), key, subject) for key in keys])
 
     def _parts(self, pattern: ast.pattern, subject: Value, frame: Frame) -> list[tuple[ast.pattern, Value]]:
         """Return the patterns inside a pattern, each with the part of a subject, fitting so far, that it is matched
         against."""
         if isinstance(pattern, ast.MatchSequence):
-            return self._places(pattern, self.engine.row(subject) or subject)
+            return self._places(pattern, self.engine.records.row(subject) or subject)
         if isinstance(pattern, ast.MatchMapping):
             whole = subject if isinstance(subject, Mapping) else UNKNOWN
-            keys = [(self.engine.eval(key, frame), key) for key in pattern.keys]
-            values = [self.engine.item_of(whole, key, node) for key, node in keys]
+            keys = [(self.engine.expressions.eval(key, frame), key) for key in pattern.keys]
+            values = [self.engine.containers.item_of(whole, key, node) for key, node in keys]
             return list(zip(pattern.patterns, values, strict=True))
         if isinstance(pattern, ast.MatchClass):
             named = zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
@@ -105,7 +105,7 @@ class Matching(Component):
             itself = subject if cls in OF_ITSELF and len(pattern.patterns) == 1 else UNKNOWN
             return [
                 *((part, itself) for part in pattern.patterns),
-                *((part, self.engine.attribute(subject, name, frame)) for name, part in named),
+                *((part, self.engine.attributes.attribute(subject, name, frame)) for name, part in named),
             ]
         if isinstance(pattern, ast.MatchAs):
             return [] if pattern.pattern is None else [(pattern.pattern, subject)]

@@ -55,6 +55,7 @@ class NameComponent(Component):
         self._installed: dict[ModuleInfo, bool] = {}
 
     def module_frame(self, module: ModuleInfo) -> Frame:
+        """Return the frame of the code that a module runs at import."""
         if module not in self._module_frames:
             self._module_frames[module] = Frame(module, None, -1, "high", {}, depth=IMPORT_DEPTH)
         return self._module_frames[module]
@@ -107,7 +108,7 @@ class NameComponent(Component):
         try:
             with self.engine.outside_trace():
                 value = self._bound_to(module, self._reached_bindings(module, name, found))
-                if self.engine.unlikely(self.module_frame(module)) is not None:
+                if self.unlikely(self.module_frame(module)) is not None:
                     value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
@@ -115,7 +116,7 @@ class NameComponent(Component):
             value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance, ExternalInstance)):
-            self.engine.register_into(module, name, value)
+            self.engine.classes.register_into(module, name, value)
         return self._globals[key]
 
     def _bound_to(self, module: ModuleInfo, found: list[Binding]) -> Value:
@@ -145,7 +146,7 @@ class NameComponent(Component):
     def _may_hold(self, guard: Guard, module: ModuleInfo) -> bool:
         if guard.test is None:
             return not guard.holds or not any(map(self.is_missing, guard.imports))
-        answer = self.engine.answer(self.engine.eval(guard.test, self.module_frame(module)))
+        answer = self.engine.truth.answer(self.engine.expressions.eval(guard.test, self.module_frame(module)))
         usual = answer.likely if answer.decided is None else answer.decided
         return usual is None or usual == guard.holds
 
@@ -226,13 +227,13 @@ class NameComponent(Component):
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)
         if isinstance(binding, FunctionInfo):
-            return self.engine.apply_decorators(binding, frame)
+            return self.engine.functions.apply_decorators(binding, frame)
         if isinstance(binding, ClassInfo):
-            self.engine.decorate_class(binding)
+            self.engine.classes.decorate_class(binding)
             return Class(binding)
         if isinstance(binding, Import):
             return self.resolve_import(binding, module)
-        return escaped(self.engine.eval(cast(ast.expr, binding), frame))
+        return escaped(self.engine.expressions.eval(cast(ast.expr, binding), frame))
 
     def resolve_import(self, item: Import, module: ModuleInfo) -> Value:
         """Return the value that an import of `module` binds; an external name if its source is not read."""
@@ -287,7 +288,7 @@ class NameComponent(Component):
             try:
                 with self.engine.outside_trace():
                     found = [
-                        self.engine.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
+                        self.engine.functions.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
                         for option in options(getter or UNKNOWN)
                         if isinstance(option, Function)
                     ]

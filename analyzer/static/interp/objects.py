@@ -96,41 +96,43 @@ class Objects(Component):
     def initialise(self, made: Instance, frame: Frame, given: frozenset[str] = frozenset()) -> None:
         """Run `__init__` of an object with arguments nobody knows; those in `given` are not None."""
         with self.engine.outside_trace():
-            mro = self.engine.mro(made.cls)
+            mro = self.engine.classes.mro(made.cls)
             for written in mro.functions("__init__")[:1]:
                 args, keywords = self._configuration(written, made.cls, given)
                 vararg, rest = written.node.args.vararg, None
                 if vararg is not None and vararg.annotation is not None:
-                    rest = self.engine.annotation(vararg.annotation, written.module, sure=True)
+                    rest = self.engine.annotations.annotation(vararg.annotation, written.module, sure=True)
                 call = CallSite.unwritten("__init__", written.node, args, frame, keywords)
                 self._run_initialisers(made, mro, dataclasses.replace(call, rest=rest))
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Run the `train` methods of a module and of what it holds: some keep a part in evaluation."""
-        if made in done or not self.engine.is_module(made):
+        if made in done or not self.engine.classes.is_module(made):
             return
         done.add(made)
         for value in list(self.engine.heap[made].attributes.values()):
             for option in options(value):
                 if isinstance(option, Instance):
                     self._set_to_train(option, done)
-        for info in self.engine.mro(made.cls).functions("train")[:1]:
-            frame = self.engine.module_frame(info.module)
-            self.engine.invoke(Function(info, made), (Const(True),), {}, frame, "high")
+        for info in self.engine.classes.mro(made.cls).functions("train")[:1]:
+            frame = self.engine.names.module_frame(info.module)
+            self.engine.functions.invoke(Function(info, made), (Const(True),), {}, frame, "high")
 
     def _configuration(
         self, info: FunctionInfo, cls: ClassInfo, given: frozenset[str]
     ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
-        frame = self.engine.module_frame(info.module)
+        frame = self.engine.names.module_frame(info.module)
         # `config: Config` in the class body types the argument of that name, which becomes the attribute
         annotated: dict[str, ast.expr] = {}
-        for above in reversed(self.engine.mro(cls).classes):
+        for above in reversed(self.engine.classes.mro(cls).classes):
             if above.module is info.module:
                 annotated.update(above.annotated)
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
-            declared = self.engine.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
+            declared = self.engine.annotations.annotation(
+                arg.annotation or annotated.get(arg.arg), info.module, sure=True
+            )
             if default is None and isinstance(without_none(declared), Unknown):
                 place = next((i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS)
                 found = passed(info.module, cls.name, arg.arg, place, self.engine)
@@ -142,14 +144,14 @@ class Objects(Component):
             if module is not None:
                 return module
             if arg.annotation is None and isinstance(declared, Unknown):
-                declared = self.engine.documented_value(arg.arg, info)
+                declared = self.engine.annotations.documented_value(arg.arg, info)
                 declared = declared if isinstance(declared, (Plain, Instance)) else Plain()
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
             if default is None:
                 return declared
             with self.engine.outside_trace():
-                value = self.engine.eval(default, frame)
+                value = self.engine.expressions.eval(default, frame)
             if value == NONE and arg.arg in given:
                 return without_none(declared)
             if isinstance(value, Const):
@@ -176,7 +178,7 @@ class Objects(Component):
             return None
 
         def is_module_with(other: ClassInfo) -> bool:
-            has_all = other is not cls and self.engine.mro(other).is_module and self._owns(other, read)
+            has_all = other is not cls and self.engine.classes.mro(other).is_module and self._owns(other, read)
             return has_all and not self._copies(other, read, name)
 
         found = [c for c in info.module.classes() if is_module_with(c)]
@@ -190,7 +192,7 @@ class Objects(Component):
             found = found if len(found) == 1 else []
         if not 0 < len(found) <= MAX_FITTING:
             return None
-        module = join(*map(self.engine.symbolic_instance, found))
+        module = join(*map(self.engine.annotations.symbolic_instance, found))
         # what is only read a configuration may have as well
         return module if called else join(module, Plain())
 
@@ -216,14 +218,14 @@ class Objects(Component):
         """Run a builder of a class with unknown arguments; a constructor for an object of its class, unless it cannot
         know more than its own arguments."""
         owner = builder.info.owner
-        frame = self.engine.module_frame(builder.info.module)
+        frame = self.engine.names.module_frame(builder.info.module)
         if owner is not None and builder.bound is None:
             if self._may_specify(cls, builder.info, owner):
                 made = Instance(self.engine.heap.ident("around", owner, escaping=True), owner)
                 self.initialise(made, frame)
             return
         with self.engine.outside_trace():
-            self.engine.invoke(builder, (), {}, frame, "high")
+            self.engine.functions.invoke(builder, (), {}, frame, "high")
 
     def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
         """Return whether a constructor may pass that of a class a module, a class or a function."""
@@ -239,7 +241,7 @@ class Objects(Component):
         """Yield the functions that make an object of a class."""
         yield from builders(cls, cls.module)
         for beside in self._modules_beside(cls.module, (cls.name,)):
-            if cls.name in beside.called and self.engine.global_value(beside, cls.name) == Class(cls):
+            if cls.name in beside.called and self.engine.names.global_value(beside, cls.name) == Class(cls):
                 yield from builders(cls, beside)
 
     def _is_specific(self, value: Value) -> bool:
@@ -247,7 +249,8 @@ class Objects(Component):
         if isinstance(value, Sequence):
             return value.items != () and all(map(self._is_specific, members_of(value)))
         return all(
-            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.is_module(v) for v in options(value)
+            isinstance(v, (Instance, Class, Function, Partial)) or self.engine.classes.is_module(v)
+            for v in options(value)
         )
 
     def _note_given(self, cls: ClassInfo, mro: Mro, site: CallSite) -> None:
@@ -288,13 +291,13 @@ class Objects(Component):
         """Return the classes in the file of a class, and in those of the same folder, that derive from it."""
         if cls not in self._deriving:
             near = (*cls.module.classes(), *self._classes_beside(cls.module, (cls.name,)))
-            self._deriving[cls] = [c for c in near if cls in self.engine.mro(c).classes[1:]]
+            self._deriving[cls] = [c for c in near if cls in self.engine.classes.mro(c).classes[1:]]
         return self._deriving[cls]
 
     def _first(self, classes: Iterable[ClassInfo]) -> list[ClassInfo]:
         """Return the classes without those that derive from another one of them."""
         found = [*classes]
-        return [c for c in found if not {*self.engine.mro(c).classes[1:]} & {*found}]
+        return [c for c in found if not {*self.engine.classes.mro(c).classes[1:]} & {*found}]
 
     def imported_with(self, module: ModuleInfo, names: set[str], *, own: bool = False) -> list[ClassInfo]:
         """Return the classes near a file that have all of `names`, including its `own` if requested; without those
@@ -314,7 +317,7 @@ class Objects(Component):
             for near in self._imported_from(module):
                 found.update(dict.fromkeys(near.classes()))
                 with self.engine.outside_trace():
-                    values = [self.engine.resolve_import(binding, near) for binding in self._own_imports(near)]
+                    values = [self.engine.names.resolve_import(binding, near) for binding in self._own_imports(near)]
                 found.update((value.info, None) for value in values if isinstance(value, Class))
             self._near[module.path] = list(found)
         return self._near[module.path]
@@ -343,7 +346,7 @@ class Objects(Component):
         stores = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in stores for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
-        for above in self.engine.mro(cls).classes if names else ():
+        for above in self.engine.classes.mro(cls).classes if names else ():
             if above.module is info.module:
                 nodes += (n for each in above.functions.values() for f in each for n in f.nodes)
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
@@ -356,7 +359,7 @@ class Objects(Component):
         """Return whether the constructor of a class copies all of these from an argument of that name (`self.width =
         config.width`): an object of the same name elsewhere is like that argument, not like the class."""
         copied: set[str] = set()
-        every = (node for info in self.engine.mro(cls).functions("__init__") for node in info.nodes)
+        every = (node for info in self.engine.classes.mro(cls).functions("__init__") for node in info.nodes)
         for node in (node for node in every if isinstance(node, ast.Assign)):
             if isinstance(node.value, ast.Attribute) and narrowing_key(node.value.value) == argument:
                 name = node.value.attr
@@ -364,18 +367,18 @@ class Objects(Component):
         return names <= copied
 
     def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
-        mro = self.engine.mro(cls)
-        assigned = self.engine.assigned_attributes(mro)
+        mro = self.engine.classes.mro(cls)
+        assigned = self.engine.classes.assigned_attributes(mro)
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
     def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
         """Return an object made by calling a class: the result of `__call__` of its metaclass (unless that calls `type`),
         the result of `__new__` if that is of another class, else a new one."""
-        mro = self.engine.mro(cls.info)
+        mro = self.engine.classes.mro(cls.info)
         self._note_given(cls.info, mro, site)
-        called = None if by_type else next(iter(self.engine.metaclass_methods(mro, "__call__")), None)
+        called = None if by_type else next(iter(self.engine.classes.metaclass_methods(mro, "__call__")), None)
         if called is not None:
-            given = self.engine.invoke(
+            given = self.engine.functions.invoke(
                 Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
             )
             made = keep(given, lambda v: isinstance(v, (Instance, Tensor)))
@@ -387,7 +390,9 @@ class Objects(Component):
         if not maker:
             return self._initialise_object(cls, mro, site)
         args = (cls, *site.args)
-        given = self.engine.invoke(Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest)
+        given = self.engine.functions.invoke(
+            Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
+        )
         others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
         if isinstance(others, Unknown):
             return self._initialise_object(cls, mro, site)
@@ -413,11 +418,11 @@ class Objects(Component):
             (initialiser, (made, *given), site.rest if given else None),
         ):
             for info in found:
-                self.engine.invoke(Function(info), args, site.keywords, site.frame, site.confidence, rest)
+                self.engine.functions.invoke(Function(info), args, site.keywords, site.frame, site.confidence, rest)
         return made
 
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
-        return self.engine.mro(made.cls).classes
+        return self.engine.classes.mro(made.cls).classes
 
     def _initialise_object(self, cls: Class, mro: Mro, site: CallSite) -> Value:
         """Return a new object of a class, `__init__` run; while a model is built, an equal one of an earlier model."""
@@ -443,23 +448,23 @@ class Objects(Component):
                     thing.update(name, join(value, now), strong=True)
             attributes = thing.attributes.items()
             self.engine.heap.made(
-                made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
+                made, stored, {name for name, v in attributes if all(map(self.engine.classes.is_module, options(v)))}
             )
             if request is not None:
                 self._shared_modules.keep(request, made, stored)
             return made
         if mro.container or mro.is_list:
-            self.engine.fill_container(made, mro.container or "list", site.spread().args, site.node)
+            self.engine.containers.fill_container(made, mro.container or "list", site.spread().args, site.node)
             return made
-        if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
-            self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
+        if mro.is_dictionary and not self.engine.records.is_dataclass(cls.info):
+            self.engine.containers.dictionary_method(made, "__init__", site.args, site.keywords)
             return made
-        if self.engine.is_enum(mro) and site.args:
-            members = self.engine.enum_members(cls.info)
+        if self.engine.records.is_enum(mro) and site.args:
+            members = self.engine.records.enum_members(cls.info)
             known = members.items if members is not None and members.items else ()
             self._emit_no_member(mro, known, site)
             return lift(lambda value: next((each for each in known if each == value), value), site.args[0])
-        self.engine.fill_record(made, site)
+        self.engine.records.fill_record(made, site)
         for base in mro.external:
             constructors.inherit(self.engine, made, base, site)
         return made
@@ -489,14 +494,14 @@ class Objects(Component):
         """Run the functions that act as `__init__`, or `__init__` itself if its decorator passes arguments on in a way
         that is not understood: nothing is set then."""
         own = mro.functions("__init__")[0]
-        found = self.engine.initialisers(mro)
+        found = self.engine.classes.initialisers(mro)
         for option in found:
             self._run_initialiser(Function(option.info, made, option.closure), site)
         if found and own not in [option.info for option in found] and not self.engine.heap[made].attributes:
             self._run_initialiser(Function(own, made), site)
 
     def _run_initialiser(self, function: Function, site: CallSite) -> None:
-        self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
+        self.engine.functions.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
 
     def resolve_registered(self, site: CallSite) -> Value | None:
         """Return the result of a factory for a configuration object if its own code does not decide it."""
@@ -526,7 +531,7 @@ class Objects(Component):
                 cls = self._known_by(likely(text), site)
                 if cls is not None:
                     given = {str(k): v for k, v in table if k != key}
-                    return self.engine.call(cls, site.giving((), given))
+                    return self.engine.calls.call(cls, site.giving((), given))
         return None
 
     def _known_by(self, text: Value, site: CallSite) -> Value | None:
@@ -549,7 +554,7 @@ class Objects(Component):
             return dataclasses.replace(value, escaping=False, constant=False)
         if isinstance(value, Mapping):
             return dataclasses.replace(value, escaping=False)
-        if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
+        if not isinstance(value, Instance) or self.engine.classes.mro(value.cls).is_module:
             return value
         if done is not None and value.ident in done:
             return done[value.ident]

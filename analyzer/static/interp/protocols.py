@@ -92,7 +92,7 @@ class Protocols(Component):
         """Call the method `name` of an object's class; None if no class with source defines it."""
         if not isinstance(owner, Instance):
             return None
-        mro = self.engine.mro(owner.cls)
+        mro = self.engine.classes.mro(owner.cls)
         holder = next((c for c in mro.classes if name in c.functions or name in c.assigned), None)
         if holder is None:
             return None
@@ -101,11 +101,13 @@ class Protocols(Component):
             name = alias.id
         defined = mro.functions(name)[:1]
         found = [
-            self.engine.invoke(
+            self.engine.functions.invoke(
                 Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.confidence
             )
             for info in defined
-            for value in options(self.engine.apply_decorators(info, self.engine.module_frame(info.module)))
+            for value in options(
+                self.engine.functions.apply_decorators(info, self.engine.names.module_frame(info.module))
+            )
             if isinstance(value, Function)
         ]
         return join(*found) if found else None
@@ -129,7 +131,7 @@ class Protocols(Component):
         return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
 
     def _apply_overload(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
-        contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
+        contained = op == "Add" and any(self.engine.containers.container_members(v) is not None for v in options(left))
         if not contained and not _has_object(left) and not _has_object(right):
             text = any(isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right))
             return lift(partial(binary, op), left, right) if text else binary(op, left, right)
@@ -156,11 +158,11 @@ class Protocols(Component):
 
     def _overloads(self, value: Instance, name: str) -> bool:
         """Return whether an object has its own method for an operator, and is none that Dynamo computes with."""
-        mro = self.engine.mro(value.cls)
+        mro = self.engine.classes.mro(value.cls)
         if not any(name in c.functions or name in c.assigned for c in mro.classes):
             return False
-        constant = not NUMBERS.isdisjoint(mro.external) or self.engine.is_enum(mro)
-        return not (constant or self.engine.row(value) is not None or mro.functions("__torch_function__"))
+        constant = not NUMBERS.isdisjoint(mro.external) or self.engine.records.is_enum(mro)
+        return not (constant or self.engine.records.row(value) is not None or mro.functions("__torch_function__"))
 
     def _apply_methods(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         stem = ARITHMETIC.get(op)
@@ -169,10 +171,10 @@ class Protocols(Component):
             candidates.insert(0, (left, f"__i{stem}__", right))
         made = self._first_of(candidates, frame)
         if made is None and op == "Add":
-            made = self.engine.container_sum(left, right, in_place=in_place)
+            made = self.engine.containers.container_sum(left, right, in_place=in_place)
         if made is not None:
             return made
-        left, right = self.engine.row(left) or left, self.engine.row(right) or right
+        left, right = self.engine.records.row(left) or left, self.engine.records.row(right) or right
         objects = isinstance(left, Instance) or isinstance(right, Instance)
         return UNKNOWN if objects and not tensor_of(join(left, right)) else binary(op, left, right)
 
@@ -234,8 +236,8 @@ class Protocols(Component):
         for one, other in zip(ones, others, strict=True):
             same = self._same(one, other, node, frame)
             if one is not other and (is_surely_tensor(same) or same == K.ARRAY):
-                self.engine.emit_test(node, "members", same, frame)
-            if self.engine.answer(same).decided is not True:
+                self.engine.truth.emit_test(node, "members", same, frame)
+            if self.engine.truth.answer(same).decided is not True:
                 return
 
     def _same(self, one: Value, other: Value, node: ast.expr, frame: Frame) -> Value:
@@ -249,14 +251,14 @@ class Protocols(Component):
             made = self.special(right, "__contains__", (left,), frame)
             if made is not None:
                 truth = self.truth_operand(made, frame)
-                answer = self.engine.answer(truth).decided
+                answer = self.engine.truth.answer(truth).decided
                 if answer is not None:
                     return Const(answer == isinstance(op, ast.In))
                 return Plain("bool", truth.origin if isinstance(truth, Plain) else "config")
             walked = self.iterate(right, frame)
             if isinstance(walked, Sequence):
                 for member in members_of(walked):
-                    if self.engine.answer(self._same(left, member, node, frame)).decided is True:
+                    if self.engine.truth.answer(self._same(left, member, node, frame)).decided is True:
                         break
             return compared(op, left, walked)
         own, reflected = COMPARISONS[type(op)]
@@ -266,9 +268,9 @@ class Protocols(Component):
         if isinstance(op, ast.NotEq):
             same = self._first_of([(left, "__eq__", right), (right, "__eq__", left)], frame)
             if same is not None:
-                answer = self.engine.answer(same).decided
+                answer = self.engine.truth.answer(same).decided
                 return same if answer is None else Const(not answer)
-        one, other = self.engine.compared_fields(left), self.engine.compared_fields(right)
+        one, other = self.engine.records.compared_fields(left), self.engine.records.compared_fields(right)
         if one is not None and other is not None:
             self._ask_members(op, one, other, node, frame)
         return compared(op, one or left, other or right)
@@ -284,19 +286,19 @@ class Protocols(Component):
             made = self.special(value, name, (), frame)
             if made is not None:
                 return made
-        row = self.engine.row(value)
+        row = self.engine.records.row(value)
         return value if row is None else row
 
     def iterate(self, value: Value, frame: Frame) -> Value:
         """Return the value that Python iterates over: the result of `__iter__`, else the value itself."""
         if isinstance(value, Class):
-            return self.engine.enum_members(value.info) or value
+            return self.engine.records.enum_members(value.info) or value
         if not _has_object(value):
             return value
         return lift(lambda v: join(*(self._iterate_object(option, frame) for option in options(v))), value)
 
     def _iterate_object(self, value: Value, frame: Frame) -> Value:
-        row = self.engine.row(value)
+        row = self.engine.records.row(value)
         if row is not None:
             return row
         walker = self.special(value, "__iter__", (), frame)
@@ -305,7 +307,7 @@ class Protocols(Component):
         own = self._step_members(value, frame)
         if own is not None:
             return own
-        if isinstance(value, Instance) and self.engine.container_members(value) is None:
+        if isinstance(value, Instance) and self.engine.containers.container_members(value) is None:
             item = self.special(value, "__getitem__", (Plain("int"),), frame)
             if item is not None:
                 return Sequence("iterator", None, item)
@@ -318,24 +320,26 @@ class Protocols(Component):
 
     def subscript(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`."""
-        members = self.engine.enum_members(base.info) if isinstance(base, Class) else None
+        members = self.engine.records.enum_members(base.info) if isinstance(base, Class) else None
         if isinstance(base, Class) and members is not None and members.items:
             return lift(lambda v: self._member(base, members, v, frame), index)
-        picks = self.engine.mro(base.info).functions("__class_getitem__") if isinstance(base, Class) else []
+        picks = self.engine.classes.mro(base.info).functions("__class_getitem__") if isinstance(base, Class) else []
         if picks:
-            return self.engine.invoke(Function(picks[0], base), (index,), {}, frame, frame.confidence)
+            return self.engine.functions.invoke(Function(picks[0], base), (index,), {}, frame, frame.confidence)
         if base == External("sys.modules") and isinstance(index, Const):
             module = self.engine.program.module(str(index.value))
             return UNKNOWN if module is None else Module(module)
         if not _has_object(base):
-            return self.engine.item(base, index, node)
+            return self.engine.containers.item(base, index, node)
         return lift(lambda v: join(*(self._call_getitem(option, index, node, frame) for option in options(v))), base)
 
     def _member(self, enum: Class, members: Sequence, name: Value, frame: Frame) -> Value:
         """`Enum[name]`: one of its members where the name is not known."""
         named = options(name)
         if all(isinstance(v, Const) for v in named):
-            return join(*(self.engine.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const)))
+            return join(
+                *(self.engine.attributes.class_member(enum, str(v.value), frame) for v in named if isinstance(v, Const))
+            )
         return join(*(members.items or ()))
 
     def _call_getitem(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
@@ -343,8 +347,8 @@ class Protocols(Component):
         if made is not None and not self.engine.untraced and self._comes_from_outside(base):
             # what compiled code picks out of an object that it is given is what it computes with
             made = join(*(TAINTED if isinstance(v, Unknown) else v for v in options(made)))
-        row = self.engine.row(base) if made is None else None
-        return made if made is not None else self.engine.item(row or base, index, node)
+        row = self.engine.records.row(base) if made is None else None
+        return made if made is not None else self.engine.containers.item(row or base, index, node)
 
     def _comes_from_outside(self, value: Value) -> bool:
         """Return whether an object is known by its class alone."""
@@ -378,24 +382,24 @@ class Protocols(Component):
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
         """Emit the comparisons of a sort: the truth of `<` between any two members, or between their keys."""
-        element = self.engine.element(walked)
+        element = self.engine.containers.element(walked)
         if key is not None and key != NONE:
-            element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
+            element = self.engine.calls.call_each(key, site.giving((element,))) or UNKNOWN
         if isinstance(walked, Sequence) and walked.items == ():
             return
         odd = self._no_constant(element)
         if odd is not None:
             first = self._compared_first(element)
             kind = "order" if self._no_constant(first) is not None else "order of parts"
-            self.engine.emit_test(site.node, kind, odd, site.frame)
+            self.engine.truth.emit_test(site.node, kind, odd, site.frame)
             return
         less = self.truth_operand(self.compare(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
-            self.engine.emit_test(site.node, "order", less, site.frame)
+            self.engine.truth.emit_test(site.node, "order", less, site.frame)
 
     def _compared_first(self, value: Value) -> Value:
         """Return the first member of each item, which `<` compares first; the item itself if it has no members."""
-        row = likely(self.engine.row(likely(value)) or value)
+        row = likely(self.engine.records.row(likely(value)) or value)
         while isinstance(row, Sequence) and row.items:
             row = likely(row.items[0])
         return row
@@ -403,12 +407,12 @@ class Protocols(Component):
     def _no_constant(self, value: Value) -> Value | None:
         """Return a tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
         for option in options(value):
-            row = self.engine.row(option) or option
-            if isinstance(row, Tensor) or row == K.ARRAY or self.engine.is_module(row):
+            row = self.engine.records.row(option) or option
+            if isinstance(row, Tensor) or row == K.ARRAY or self.engine.classes.is_module(row):
                 return row
             doubtful = UNKNOWN in options(value) or TAINTED in options(value)
             if isinstance(row, Instance) and not doubtful:
-                if not CONSTANTS & {*self.engine.mro(row.cls).external}:
+                if not CONSTANTS & {*self.engine.classes.mro(row.cls).external}:
                     return row
             if isinstance(row, Sequence):
                 found = (self._no_constant(member) for member in members_of(row))
@@ -437,7 +441,7 @@ class Protocols(Component):
         if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [
-                self.engine.invoke(option.bound_to(owner), (), {}, frame, frame.confidence)
+                self.engine.functions.invoke(option.bound_to(owner), (), {}, frame, frame.confidence)
                 for option in options(getter)
                 if isinstance(option, Function)
             ]
@@ -458,7 +462,7 @@ class Protocols(Component):
     def _call_set_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
         """`__set_name__`, which the class statement called."""
         cls = owner.info if isinstance(owner, Class) else owner.cls
-        holder = self.engine.mro(cls).holder(name)
+        holder = self.engine.classes.mro(cls).holder(name)
         if holder is not None and (holder, name) not in self._named_attributes:
             self._named_attributes.add((holder, name))
             with self.engine.outside_trace():

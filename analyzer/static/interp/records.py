@@ -60,7 +60,7 @@ class Records(Component):
         """Return the annotated fields of a class, those of its bases first."""
         if cls not in self._fields:
             found: dict[str, Field] = {}
-            for above in reversed(self.engine.mro(cls).classes):
+            for above in reversed(self.engine.classes.mro(cls).classes):
                 by_name = False
                 for name, annotation in above.annotated.items():
                     written = ast.unparse(annotation)
@@ -75,7 +75,7 @@ class Records(Component):
         annotation, default = cls.annotated[name], cls.assigned.get(name)
         if isinstance(default, ast.Call):
             with self.engine.outside_trace():
-                called = self.engine.eval(default.func, self.engine.module_frame(cls.module))
+                called = self.engine.expressions.eval(default.func, self.engine.names.module_frame(cls.module))
             if isinstance(called, External) and called.name in FIELD_MAKERS:
                 words = {keyword.arg: keyword.value for keyword in default.keywords}
                 factory = words.get("default_factory", words.get("factory"))
@@ -104,7 +104,7 @@ class Records(Component):
             if value is None:
                 value = self._default(field, site)
             elif isinstance(value, Unknown):
-                declared = self.engine.annotation(field.annotation, field.cls.module, sure=True)
+                declared = self.engine.annotations.annotation(field.annotation, field.cls.module, sure=True)
                 value = value if isinstance(declared, Unknown) else declared
             if value is None:
                 continue
@@ -115,23 +115,23 @@ class Records(Component):
         for name, value in given.items():
             thing.update(name, value, strong=True)
         if self.is_dataclass(made.cls):
-            for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
-                self.engine.invoke(Function(info, made), tuple(passed), {}, site.frame, site.confidence)
+            for info in self.engine.classes.mro(made.cls).functions("__post_init__")[:1]:
+                self.engine.functions.invoke(Function(info, made), tuple(passed), {}, site.frame, site.confidence)
 
     def _default(self, field: Field, site: CallSite) -> Value | None:
         if field.default is None:
             return None
-        frame = self.engine.module_frame(field.cls.module)
+        frame = self.engine.names.module_frame(field.cls.module)
         with self.engine.outside_trace():
-            value = self.engine.eval(field.default, frame)
-        return self.engine.call(value, site.giving(())) if field.factory else value
+            value = self.engine.expressions.eval(field.default, frame)
+        return self.engine.calls.call(value, site.giving(())) if field.factory else value
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
         """Return whether a decorator of the class, or of one of its bases, is `dataclass` or similar."""
         if cls not in self._dataclasses:
             self._dataclasses[cls] = any(
                 isinstance(value, External) and value.name in DATACLASSES
-                for above in self.engine.mro(cls).classes
+                for above in self.engine.classes.mro(cls).classes
                 for node in above.node.decorator_list
                 for value in self._named(node.func if isinstance(node, ast.Call) else node, above)
             )
@@ -139,11 +139,11 @@ class Records(Component):
 
     def _named(self, node: ast.expr, cls: ClassInfo) -> tuple[Value, ...]:
         with self.engine.outside_trace():
-            return options(self.engine.eval(node, self.engine.module_frame(cls.module)))
+            return options(self.engine.expressions.eval(node, self.engine.names.module_frame(cls.module)))
 
     def row(self, value: Value) -> Sequence | None:
         """Return the fields of a named tuple, place by place; None for anything else."""
-        if not isinstance(value, Instance) or NAMED_TUPLES.isdisjoint(self.engine.mro(value.cls).external):
+        if not isinstance(value, Instance) or NAMED_TUPLES.isdisjoint(self.engine.classes.mro(value.cls).external):
             return None
         return self._in_order(value)
 
@@ -151,8 +151,10 @@ class Records(Component):
         thing = self.engine.heap[value]
         names = [field.name for field in self.record_fields(value.cls) if field.is_attribute]
         if thing.symbolic:  # its fields are as they are declared
-            frame = self.engine.module_frame(value.cls.module)
-            return Sequence("tuple", tuple(self.engine.attribute(value, name, frame) for name in names), UNKNOWN)
+            frame = self.engine.names.module_frame(value.cls.module)
+            return Sequence(
+                "tuple", tuple(self.engine.attributes.attribute(value, name, frame) for name in names), UNKNOWN
+            )
         return Sequence("tuple", tuple(thing.attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
@@ -184,8 +186,8 @@ class Records(Component):
         for name, value in site.keywords.items():
             self.engine.heap[other].update(name, value, strong=True)
         if self.is_dataclass(made.cls):
-            for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
-                self.engine.invoke(Function(info, other), (), {}, site.frame, site.confidence)
+            for info in self.engine.classes.mro(made.cls).functions("__post_init__")[:1]:
+                self.engine.functions.invoke(Function(info, other), (), {}, site.frame, site.confidence)
         return other
 
     def as_mapping(self, made: Value) -> Value | None:
@@ -215,7 +217,7 @@ class Records(Component):
             title = str(name.value) if isinstance(name, Const) else "namedtuple"
             made = ast.ClassDef(name=title, bases=[node.func], keywords=[], body=body, decorator_list=[])
             self._made[id(node)] = ast.fix_missing_locations(ast.copy_location(made, node))
-        return Class(self.engine.local_class(self._made[id(node)], site.frame))
+        return Class(self.engine.functions.local_class(self._made[id(node)], site.frame))
 
     def field_names(self, cls: ClassInfo) -> tuple[str, ...]:
         """Return the names of the fields of a dataclass, those of its bases first."""
@@ -227,31 +229,33 @@ class Records(Component):
 
     def enum_members(self, cls: ClassInfo) -> Sequence | None:
         """Return the members of an enum in order; None for another class."""
-        if not self.is_enum(self.engine.mro(cls)):
+        if not self.is_enum(self.engine.classes.mro(cls)):
             return None
         names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
-        members = [self.enum_member(Class(cls), name, self.engine.class_attribute(cls, name, None)) for name in names]
+        members = [
+            self.enum_member(Class(cls), name, self.engine.classes.class_attribute(cls, name, None)) for name in names
+        ]
         apart = (m for n, m in enumerate(members) if not isinstance(m, Const) or m not in members[:n])
         return Sequence("iterator", tuple(apart), UNKNOWN)
 
     def enum_member(self, enum: Class, name: str, value: Value) -> Value:
         """Return the enum member with that value: a constant, or a class, represents its member; other values, or those
         of the enum's own constructor, are unknown."""
-        if any(self.engine.mro(enum.info).functions(made) for made in ("__init__", "__new__")):
+        if any(self.engine.classes.mro(enum.info).functions(made) for made in ("__init__", "__new__")):
             return UNKNOWN
         if not isinstance(value, Const):
             return UNKNOWN if isinstance(value, (Sequence, Mapping)) else value
         for first in enum.info.assigned:  # another name of one value is no other member
             if first == name or first.startswith("_"):
                 break
-            if self.engine.class_attribute(enum.info, first, None) == value:
+            if self.engine.classes.class_attribute(enum.info, first, None) == value:
                 return Const(value.value, first, enum)
         return Const(value.value, name, enum)
 
     def auto_value(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before, twice it in a flag, and in an enum of texts
         the name."""
-        mro = self.engine.mro(holder)
+        mro = self.engine.classes.mro(holder)
         if mro.functions("_generate_next_value_"):
             return UNKNOWN
         if "enum.StrEnum" in mro.external:

@@ -81,10 +81,10 @@ class Statements(Component):
         return not self.engine.untraced and frame.confidence == "high" and not frame.conditional
 
     def do_expr(self, node: ast.Expr, frame: Frame) -> None:
-        self.engine.eval(node.value, frame)
+        self.engine.expressions.eval(node.value, frame)
 
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
-        value = self.engine.eval(node.value, frame) if node.value else NONE
+        value = self.engine.expressions.eval(node.value, frame) if node.value else NONE
         frame.returned.append(ReturnedValue(value, frame.confidence != "low"))
         frame.end()
         if frame.key:
@@ -102,7 +102,11 @@ class Statements(Component):
             members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
             found = (self._unreproducible_member(member, depth - 1) for member in members if depth)
             return next((holds for holds in found if holds is not None), None)
-        if not isinstance(chosen, Instance) or self.engine.heap[chosen].escaping or self.engine.is_module(chosen):
+        if (
+            not isinstance(chosen, Instance)
+            or self.engine.heap[chosen].escaping
+            or self.engine.classes.is_module(chosen)
+        ):
             return None
         for attribute in map(likely, self.engine.heap[chosen].attributes.values()):
             if not isinstance(attribute, Function):
@@ -115,12 +119,12 @@ class Statements(Component):
 
     def _is_default(self, function: Function, owner: Instance) -> bool:
         """Return whether a function is a lambda that is a default of the class's `__init__`."""
-        inits = [info.node.args for info in self.engine.mro(owner.cls).functions("__init__")[:1]]
+        inits = [info.node.args for info in self.engine.classes.mro(owner.cls).functions("__init__")[:1]]
         return any(d is function.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
         if node.exc is not None and not self.engine.untraced:
-            self.engine.eval(node.exc, frame)
+            self.engine.expressions.eval(node.exc, frame)
         return False
 
     def do_break(self, node: ast.Break, frame: Frame) -> bool:
@@ -132,28 +136,30 @@ class Statements(Component):
         return False
 
     def do_assign(self, node: ast.Assign, frame: Frame) -> None:
-        value = self.engine.eval(node.value, frame)
+        value = self.engine.expressions.eval(node.value, frame)
         for target in node.targets:
-            self.engine.assign(target, value, frame, node.value)
+            self.engine.assignment.assign(target, value, frame, node.value)
 
     def do_annassign(self, node: ast.AnnAssign, frame: Frame) -> None:
         if node.value is not None:
-            value = self.engine.eval(node.value, frame)
+            value = self.engine.expressions.eval(node.value, frame)
             if isinstance(value, Unknown):
-                declared = self.engine.annotation(node.annotation, frame.module, sure=True)
+                declared = self.engine.annotations.annotation(node.annotation, frame.module, sure=True)
                 value = value if isinstance(declared, Unknown) else declared
-            self.engine.assign(node.target, value, frame, node.value)
+            self.engine.assignment.assign(node.target, value, frame, node.value)
 
     def do_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
         target = node.target
-        old = self.engine.eval(self.engine.load_of(target), frame)
-        value = self.engine.eval(node.value, frame)
-        self.engine.emit_sparse_use(target, frame, old, value)
-        self.engine.emit_unresolved(target, frame, old, value, walked=True)
-        result = self.engine.apply_operator(type(node.op).__name__, old, value, target, frame, in_place=True)
+        old = self.engine.expressions.eval(self.engine.assignment.load_of(target), frame)
+        value = self.engine.expressions.eval(node.value, frame)
+        self.engine.sparse.emit_sparse_use(target, frame, old, value)
+        self.engine.unresolved.emit_unresolved(target, frame, old, value, walked=True)
+        result = self.engine.protocols.apply_operator(type(node.op).__name__, old, value, target, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.escaping:
-            result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
-        self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
+            result = Sequence(
+                "list", None, join(self.engine.containers.element(old), self.engine.containers.element(value)), True
+            )
+        self.engine.assignment.assign(target, result, frame, node.value, augmented=True, old=old)
 
     def _fills_what_is_missing(self, node: ast.If) -> bool:
         """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
@@ -175,7 +181,7 @@ class Statements(Component):
         nodes = (inner for statement in body for inner in ast.walk(statement))
         stored = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
         owners = (
-            (self.engine.resolve_name(place.value.id, frame), place.attr)
+            (self.engine.names.resolve_name(place.value.id, frame), place.attr)
             for place in stored
             if isinstance(place.value, ast.Name)
         )
@@ -211,12 +217,12 @@ class Statements(Component):
             return frame.outside.get(place.id) in ("global", "nonlocal")
         if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
             return False
-        owner = self.engine.resolve_name(place.value.id, frame)
+        owner = self.engine.names.resolve_name(place.value.id, frame)
         return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         if self._is_filled_before(node, frame):
-            self.engine.test(node.test, "if", frame)
+            self.engine.truth.test(node.test, "if", frame)
             if _place_if_missing(node.test) is None:
                 self.block(node.body, frame)
                 frame.confidence = "low"
@@ -226,11 +232,13 @@ class Statements(Component):
         frame.decided_by = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         frame.asker = node
-        answer = self.engine.test(node.test, "if", frame)
+        answer = self.engine.truth.test(node.test, "if", frame)
         frame.guarding = False
         undecided = answer.decided is None and frame.decided_by in F.DECIDED_OUTSIDE
         guess = answer.likely
-        untold = answer.decided is None and guess is None and self.engine.reads_unknown_attribute(node.test, frame)
+        untold = (
+            answer.decided is None and guess is None and self.engine.truth.reads_unknown_attribute(node.test, frame)
+        )
         goes_on = self._goes_on(node, frame)
         one_of_many = undecided and guess is None and goes_on is None and _is_single_case(node.test)
         if one_of_many and self._is_walked(node.test, frame):
@@ -253,7 +261,7 @@ class Statements(Component):
         ]
         if guess is False:  # the default comes first: what the other way stores is what it may be as well
             arms.reverse()
-        lower = self.engine.unlikely(frame, answer.types if guess == answer.likely else ())
+        lower = self.engine.names.unlikely(frame, answer.types if guess == answer.likely else ())
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         # of what a constructor chooses from, each is as likely
         rare = one_of_many and guess is None and not self.engine.untraced and _arms_by_literal(node) > 2
@@ -264,8 +272,8 @@ class Statements(Component):
             usual = Answer(None, True)  # a first call finds nothing there
         if goes_on is not None and answer.decided is None and guess is None:
             usual = Answer(None, goes_on)  # a usual call raises nothing
-        first = self.engine.in_first_call(node.test, frame) if undecided and guess is None else None
-        under = {taken: self.engine.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
+        first = self.engine.truth.in_first_call(node.test, frame) if undecided and guess is None else None
+        under = {taken: self.engine.truth.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[BranchEffects] = []
@@ -297,7 +305,7 @@ class Statements(Component):
                 if _gives_up(node.orelse if taken else node.body):
                     self._take_for_granted(node.test, taken, frame)
                 else:
-                    frame.env = dict(self.engine.narrow(node.test, taken, frame))
+                    frame.env = dict(self.engine.truth.narrow(node.test, taken, frame))
                 assumed[taken] = dict(frame.env)
                 frame.conditions = (*conditions, *under[taken])
                 with self.engine.heap.way() as stored:
@@ -373,18 +381,18 @@ class Statements(Component):
             for number, member in enumerate(rounds):
                 start = frame.env
                 if usual and number == usual:
-                    lower = self.engine.unlikely(frame)
+                    lower = self.engine.names.unlikely(frame)
                     if lower is None:
                         break
                     frame.confidence = lower
                 frame.env, frame.exits = dict(start), []
                 if isinstance(node, ast.While):
                     frame.asker = node
-                    if self.engine.test(node.test, "while", frame).decided is False:
+                    if self.engine.truth.test(node.test, "while", frame).decided is False:
                         break
-                    frame.env = dict(self.engine.narrow(node.test, True, frame))
+                    frame.env = dict(self.engine.truth.narrow(node.test, True, frame))
                 elif member is not None:
-                    self.engine.assign(node.target, member, frame)
+                    self.engine.assignment.assign(node.target, member, frame)
                 with self.engine.heap.way() as stored:
                     fell = self.block(node.body, frame)
                 ways.append(stored)
@@ -409,9 +417,9 @@ class Statements(Component):
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
-        value = self.engine.iterate(self.engine.eval(node.iter, frame), frame)
-        self.engine.emit_loop(node.iter, value, False, frame)
-        members = self.engine.walked_members(value)
+        value = self.engine.protocols.iterate(self.engine.expressions.eval(node.iter, frame), frame)
+        self.engine.expressions.emit_loop(node.iter, value, False, frame)
+        members = self.engine.containers.walked_members(value)
         source = members if members is not None else value
         if self.engine.untraced:
             source = likely(source)  # while a model is built, what its defaults list
@@ -423,7 +431,7 @@ class Statements(Component):
                 if len(items) > 1:
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
-        element = self.engine.element(value)
+        element = self.engine.containers.element(value)
         if members is not None and isinstance(element, Choice):
             with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
                 turns = (*element.options, element)
@@ -452,7 +460,7 @@ class Statements(Component):
         made += [each.value for each in frame.returned[known:]]
         if any(map(tensor_of, made)):
             for handler in node.handlers:
-                caught = None if handler.type is None else self.engine.eval(handler.type, frame)
+                caught = None if handler.type is None else self.engine.expressions.eval(handler.type, frame)
                 reraises = isinstance(handler.body[-1], ast.Raise)
                 self.engine.emit(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
         if fell and node.orelse:
@@ -484,11 +492,11 @@ class Statements(Component):
         with frame.preserve("enclosing", "gradients", "without_gradients"):
             managers: list[Value] = []
             for item in node.items:
-                value = self.engine.eval(item.context_expr, frame)
+                value = self.engine.expressions.eval(item.context_expr, frame)
                 managers.append(value)
                 builtin = self._builtin(likely(value))
                 with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
-                    own = self.engine.enter_context(value, frame)
+                    own = self.engine.protocols.enter_context(value, frame)
                 name = self._context_name(value, item.context_expr, frame)
                 context = self._context(name, value) if name else None
                 made_before = all(
@@ -497,14 +505,14 @@ class Statements(Component):
                 where = self.engine.where(frame)
                 self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
                 if item.optional_vars is not None:
-                    entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
+                    entered = self.engine.containers.element(value) if isinstance(value, Sequence) else UNKNOWN
                     if name in K.ENTER_THEMSELVES:
                         entered = value
                     entering = item.context_expr
                     if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
                         with self.engine.outside_trace():
-                            entered = self.engine.eval(entering.args[0], frame)
-                    self.engine.assign(item.optional_vars, entered if own is None else own, frame)
+                            entered = self.engine.expressions.eval(entering.args[0], frame)
+                    self.engine.assignment.assign(item.optional_vars, entered if own is None else own, frame)
                 if context is None or context.gb_id or context.inside != "split":
                     frame.enclosing = (*frame.enclosing, "with")
                 frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
@@ -512,7 +520,7 @@ class Statements(Component):
             fell = self.block(node.body, frame)
             for value in reversed(managers):
                 with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
-                    self.engine.exit_context(value, frame)
+                    self.engine.protocols.exit_context(value, frame)
         return fell
 
     do_asyncwith = do_with
@@ -525,23 +533,23 @@ class Statements(Component):
 
     def _builtin(self, value: Value) -> str:
         """Return the Python type for which an object with source is no context manager to Dynamo; empty if it is one."""
-        names = self.engine.mro(value.cls).external if isinstance(value, Instance) else ()
+        names = self.engine.classes.mro(value.cls).external if isinstance(value, Instance) else ()
         return next((name for name in names if name in K.NO_CONTEXTS), "")
 
     def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
         """Return the external name of a context manager, or of the function that makes it."""
         name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
         if name is None and isinstance(node, ast.Call):
-            called = options(self.engine.eval(node.func, frame))
+            called = options(self.engine.expressions.eval(node.func, frame))
             name = next((v.name for v in called if isinstance(v, External)), None)
         return name
 
     def do_match(self, node: ast.Match, frame: Frame) -> bool:
-        subject = self.engine.eval(node.subject, frame)
+        subject = self.engine.expressions.eval(node.subject, frame)
         patterns = (p for case in node.cases for p in ast.walk(case.pattern))
         compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
         if compared is not None:  # Python asks whether the subject equals the first value
-            self.engine.emit_test(compared.value, "match", subject, frame)
+            self.engine.truth.emit_test(compared.value, "match", subject, frame)
         if node not in self._chains:
             self._chains[node] = chain_of(node)
         key = subject_key(node)
@@ -556,14 +564,14 @@ class Statements(Component):
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         frame.asker = node
-        self.engine.test(node.test, "assert" if constant and not negated else "assertion", frame)
+        self.engine.truth.test(node.test, "assert" if constant and not negated else "assertion", frame)
         self._take_for_granted(node.test, True, frame)
 
     def _take_for_granted(self, test: ast.expr, holds: bool, frame: Frame) -> None:
         """Narrow `frame` to the result of a test that lets the code continue. If a constructor tests, its caller passed a
         valid value: its own attribute, or one of an outside object, is valid from then on."""
         before = frame.env
-        frame.env = dict(self.engine.narrow(test, holds, frame))
+        frame.env = dict(self.engine.truth.narrow(test, holds, frame))
         info = frame.function
         if not self.engine.untraced or info is None or info.name != "__init__":
             return
@@ -589,9 +597,9 @@ class Statements(Component):
         known = Instance(ident, given.cls)
         self.engine.heap[known].take(self.engine.heap[given])
         self._demanded[ident] = self._demanded.get(given.ident, frozenset()) | {name}
-        if self.engine.is_module(given) and NONE not in options(value):
+        if self.engine.classes.is_module(given) and NONE not in options(value):
             frame = Frame(given.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH)
-            self.engine.initialise(known, frame, self._demanded[ident])
+            self.engine.objects.initialise(known, frame, self._demanded[ident])
         else:
             self.engine.heap[known].update(name, value, strong=True)
         return known
@@ -599,30 +607,32 @@ class Statements(Component):
     def do_delete(self, node: ast.Delete, frame: Frame) -> None:
         for target in node.targets:
             if isinstance(target, ast.Subscript):
-                base = self.engine.eval(target.value, frame)
-                index, parts, slices = self.engine.index(target.slice, frame)
+                base = self.engine.expressions.eval(target.value, frame)
+                index, parts, slices = self.engine.expressions.index(target.slice, frame)
                 self.engine.emit(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
-                self.engine.delete_item(target.value, base, index, frame)
+                self.engine.containers.delete_item(target.value, base, index, frame)
 
     def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        frame.env[node.name] = self.engine.apply_decorators(self.engine.function_info(node, node.name, frame), frame)
+        frame.env[node.name] = self.engine.functions.apply_decorators(
+            self.engine.functions.function_info(node, node.name, frame), frame
+        )
 
     do_asyncfunctiondef = do_functiondef
 
     def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
         self.engine.emit(F.Define(self.engine.where(frame), node))
-        frame.env[node.name] = Class(self.engine.local_class(node, frame), self.engine.close(frame))
+        frame.env[node.name] = Class(self.engine.functions.local_class(node, frame), self.engine.functions.close(frame))
 
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
-            if frame.caught and self.engine.untraced and self.engine.is_missing(binding.module):
+            if frame.caught and self.engine.untraced and self.engine.names.is_missing(binding.module):
                 return False
-            if not self.engine.untraced and "try" in frame.enclosing and self.engine.is_missing(binding.module):
+            if not self.engine.untraced and "try" in frame.enclosing and self.engine.names.is_missing(binding.module):
                 root = binding.module.partition(".")[0]
                 self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
             if local != "*":
-                frame.env[local] = self.engine.resolve_import(binding, frame.module)
+                frame.env[local] = self.engine.names.resolve_import(binding, frame.module)
         return True
 
     do_importfrom = do_import

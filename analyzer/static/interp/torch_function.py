@@ -40,7 +40,7 @@ class Overrides(Component):
             return None
         given = (*args, *keywords.values())
         classes = dict.fromkeys(cls for value in given for cls in _classes(value))
-        found = [cls for cls in classes if self.engine.mro(cls).functions(OVERRIDE)]
+        found = [cls for cls in classes if self.engine.classes.mro(cls).functions(OVERRIDE)]
         if not found:
             return None
         types = Sequence("tuple", tuple(map(Class, found)), UNKNOWN)
@@ -48,8 +48,10 @@ class Overrides(Component):
         named = Mapping(tuple(keywords.items()), None)
         self._inside = True
         try:
-            function = Function(self.engine.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
-            return self.engine.invoke(function, (operation, types, passed, named), {}, frame, frame.confidence)
+            function = Function(self.engine.classes.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
+            return self.engine.functions.invoke(
+                function, (operation, types, passed, named), {}, frame, frame.confidence
+            )
         finally:
             self._inside = False
 
@@ -63,7 +65,7 @@ class Overrides(Component):
         given = (*args, *keywords.values())
         classes = dict.fromkeys(v.cls for value in given for v in options(value) if isinstance(v, Instance))
         for cls in classes:
-            for info in self.engine.mro(cls).functions(OVERRIDE)[:1]:
+            for info in self.engine.classes.mro(cls).functions(OVERRIDE)[:1]:
                 passed = (
                     External(operation),
                     Sequence("tuple", (Class(cls),), UNKNOWN),
@@ -71,7 +73,7 @@ class Overrides(Component):
                     Mapping(tuple(keywords.items()), None),
                 )
                 function = Function(info, Class(cls))
-                return self.engine.invoke(function, passed, {}, frame, frame.confidence)
+                return self.engine.functions.invoke(function, passed, {}, frame, frame.confidence)
         return None
 
     def is_overriding(self) -> bool:

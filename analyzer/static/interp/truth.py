@@ -122,10 +122,10 @@ class Questions(Component):
             return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
             return self._test_all(node, kind, frame)
-        value = self.engine.truth_operand(self.engine.eval(node, frame), frame)
+        value = self.engine.protocols.truth_operand(self.engine.expressions.eval(node, frame), frame)
         self.emit_test(node, kind, value, frame)
         if isinstance(node, ast.Name):
-            self.engine.touch(value, node, frame)
+            self.engine.recurrent.touch(value, node, frame)
         answer = self.answer(value)
         if answer.decided is not None:
             return answer
@@ -143,7 +143,7 @@ class Questions(Component):
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
         with self.engine.outside_trace():
-            owner = self.engine.eval(node.left.value, frame)
+            owner = self.engine.expressions.eval(node.left.value, frame)
         dtypes = self._dtypes(node.comparators[0], frame)
         if not isinstance(owner, Tensor) or owner.dtype is None or not dtypes or None in dtypes:
             return None
@@ -175,8 +175,8 @@ class Questions(Component):
         if not isinstance(function, ast.Attribute):
             return None
         with self.engine.outside_trace():
-            subject = self.engine.eval(function.value, frame)
-            called = self.engine.eval(function, frame)
+            subject = self.engine.expressions.eval(function.value, frame)
+            called = self.engine.expressions.eval(function, frame)
         if isinstance(subject, Tensor) and subject.graph_input:
             return OF_LAYOUT.get(function.attr)
         return False if isinstance(called, External) and called.name in OFF else None
@@ -199,13 +199,13 @@ class Questions(Component):
 
     def _is_size(self, node: ast.expr, frame: Frame) -> bool:
         with self.engine.outside_trace():
-            value = likely(self.engine.eval(node, frame))
+            value = likely(self.engine.expressions.eval(node, frame))
         return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
         """Return whether it is a tensor that may have dimensions."""
         with self.engine.outside_trace():
-            value = self.engine.eval(node, frame)
+            value = self.engine.expressions.eval(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
 
     def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
@@ -235,7 +235,7 @@ class Questions(Component):
                 elif answer.likely is not None and answer.likely != conjunction:
                     guess = answer.likely  # whatever the others say
                 if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                    lower = self.engine.unlikely(frame, answer.types)
+                    lower = self.engine.names.unlikely(frame, answer.types)
                     if lower is None:
                         break
                     frame.confidence = lower
@@ -253,16 +253,17 @@ class Questions(Component):
             isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
         ):
             return truth_value(self.test(node, kind, frame))
-        value = self.engine.eval(node, frame)
-        self.emit_test(node, kind, self.engine.truth_operand(value, frame), frame)
+        value = self.engine.expressions.eval(node, frame)
+        self.emit_test(node, kind, self.engine.protocols.truth_operand(value, frame), frame)
         return value
 
     def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        """Emit a fact: Python evaluates the truth of `value`."""
         if not isinstance(value, Const):
             frame.decided_by = _foremost((frame.decided_by, *map(_cause_of_truth, options(value))))
             if self.engine.untraced or isinstance(node, Fits):
                 return
-            self.engine.emit_truth_test(node, frame, value)
+            self.engine.unresolved.emit_truth_test(node, frame, value)
             if K.ADDRESS in options(value):
                 self.engine.emit(F.Address(self.engine.where(frame), node, "tested"))
             asker = frame.asker if kind in OF_ASKERS else None
@@ -310,8 +311,8 @@ class Questions(Component):
         if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
             return True
         with self.engine.outside_trace():
-            functions = [self.engine.eval(node, frame) for node in asking]
-            values = [self.engine.eval(node, frame) for node in attributes]
+            functions = [self.engine.expressions.eval(node, frame) for node in asking]
+            values = [self.engine.expressions.eval(node, frame) for node in attributes]
         if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
             return True
         return any(is_open(option) for value in values for option in options(value))
@@ -331,17 +332,17 @@ class Questions(Component):
             if not first:
                 return None
             env, frame.env = frame.env, {**frame.env, **first}
-            answer = self.answer(self.engine.eval(test, frame))
+            answer = self.answer(self.engine.expressions.eval(test, frame))
             frame.env = env
         return answer.likely
 
     def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
         """Return the number that a constructor gives an attribute which other methods change."""
-        owner = self.engine.eval(node.value, frame)
+        owner = self.engine.expressions.eval(node.value, frame)
         if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
             return None
         value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
-        changed = node.attr in self.engine.reassigned_attributes(self.engine.mro(owner.cls))
+        changed = node.attr in self.engine.classes.reassigned_attributes(self.engine.classes.mro(owner.cls))
         if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
             return None
         return value
@@ -379,16 +380,16 @@ class Questions(Component):
             return True
         if isinstance(value, Plain) and value.size:
             return True
-        if isinstance(value, Instance) and self.engine.mro(value.cls).is_list:
-            members = self.engine.container_members(value)
-            answered = any(self.engine.mro(value.cls).functions(name) for name in ("__bool__", "__len__"))
+        if isinstance(value, Instance) and self.engine.classes.mro(value.cls).is_list:
+            members = self.engine.containers.container_members(value)
+            answered = any(self.engine.classes.mro(value.cls).functions(name) for name in ("__bool__", "__len__"))
             return None if answered or members is None else self._usual_truth(members)
         return self._truth(value)
 
     def _truth(self, value: Value) -> bool | None:
         answer = truth(value)
         if answer is None and isinstance(value, Instance):
-            mro = self.engine.mro(value.cls)
+            mro = self.engine.classes.mro(value.cls)
             if not mro.functions("__bool__") and not mro.functions("__len__") and not mro.external:
                 return True
         return answer
@@ -403,7 +404,7 @@ class Questions(Component):
         before = frame.env
         with self.engine.outside_trace():
             for operand in node.values:
-                value = self.engine.eval(operand, frame)
+                value = self.engine.expressions.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
                     left.append(operand)
                 if len(left) > 1:
@@ -457,7 +458,7 @@ class Questions(Component):
             subject = node.args[0]
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
-                wanted = self.engine.instance_value(node.args[1], frame)
+                wanted = self.engine.annotations.instance_value(node.args[1], frame)
                 change = lambda v: _narrow_to(self._narrow_class(v, wanted, assume), wanted, assume)  # noqa: E731
             elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
@@ -466,7 +467,7 @@ class Questions(Component):
         if key is None or change is None:
             return env
         with self.engine.outside_trace():
-            current = self.engine.eval(subject, frame)
+            current = self.engine.expressions.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 
@@ -476,7 +477,7 @@ class Questions(Component):
         env = frame.env if comparison is None else self.narrow(comparison, assume, frame)
         if not assume:
             return env
-        return {**env, **self.engine.capture_names(node.pattern, frame.env[node.key], frame)}
+        return {**env, **self.engine.patterns.capture_names(node.pattern, frame.env[node.key], frame)}
 
     def _narrow_class(self, value: Value, wanted: Value | None, assume: bool) -> Value:
         """Return `value` with each object of known class only as one of the class that isinstance names, if that derives
@@ -495,18 +496,18 @@ class Questions(Component):
         """Return one alternative, as an object of one of these classes or not; None if it is excluded."""
         if not isinstance(option, Instance):
             return option
-        above = self.engine.mro(option.cls).classes
+        above = self.engine.classes.mro(option.cls).classes
         if any(w.cls in above for w in wanted_members):
             return option if assume else None
         if not assume or not self.engine.heap[option].symbolic:
             return option
-        below = [w for w in wanted_members if option.cls in self.engine.mro(w.cls).classes]
+        below = [w for w in wanted_members if option.cls in self.engine.classes.mro(w.cls).classes]
         return join(*below) if below else option
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
         """Return the kinds of number of a data type, or of several; None among them for an unknown one."""
         with self.engine.outside_trace():
-            value = self.engine.eval(node, frame)
+            value = self.engine.expressions.eval(node, frame)
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
@@ -519,8 +520,9 @@ class Questions(Component):
         return kind if kind != "float" or own else types.pop() if len(types) == 1 else "floating"
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
+        """`isinstance(value, node)`."""
         with self.engine.outside_trace():
-            classes = self.engine.eval(node, frame)
+            classes = self.engine.expressions.eval(node, frame)
         answer = self._is_of_class(value, classes)
         if answer is not None:
             return answer
@@ -528,10 +530,10 @@ class Questions(Component):
             answers = {_is_parameter(option) for option in options(value)}
             if answers == {True} or answers == {False}:
                 return common_answer(answers)
-        if isinstance(node, ast.Name) and node.id == "type" and self.engine.resolve_name("type", frame) == TYPE:
+        if isinstance(node, ast.Name) and node.id == "type" and self.engine.names.resolve_name("type", frame) == TYPE:
             return common_answer({_is_type(option) for option in options(value)})
         if is_property(value) and isinstance(node, ast.Name):
-            if self.engine.resolve_name(node.id, frame) == PROPERTY:
+            if self.engine.names.resolve_name(node.id, frame) == PROPERTY:
                 return Const(True)
         answers_to_each = self._answers_to_each(value, node, classes, frame)
         for answer in answers_to_each:  # one that is in sight may do
@@ -564,7 +566,7 @@ class Questions(Component):
         if isinstance(value, ExternalInstance) and is_module_class(value.name):
             return derives(value.name, name)
         if isinstance(value, Instance):
-            mro = self.engine.mro(value.cls)
+            mro = self.engine.classes.mro(value.cls)
             answers = {derives(base, name) for base in mro.external if is_module_class(base)}
             if True in answers or None in answers:
                 return True if True in answers else None
@@ -574,7 +576,7 @@ class Questions(Component):
     def _is_below(self, made: Instance, cls: type) -> bool | None:
         """Return whether the class of an object derives from one of Python's own, or has the methods that this requires;
         None if unknown."""
-        mro = self.engine.mro(made.cls)
+        mro = self.engine.classes.mro(made.cls)
         if any((above := python_class(name)) is not None and issubclass(above, cls) for name in mro.external):
             return True
         return True if cls is CALLABLE and (mro.is_module or mro.functions("__call__")) else None
@@ -594,7 +596,7 @@ class Questions(Component):
             return self._is_of_python(value, of_python)
         if isinstance(cls, External) and is_module_class(name := public_name(cls.name)):
             return common_answer({self._is_of_torch(option, name) for option in options(value)})
-        wanted = self.engine.instance_of(cls)
+        wanted = self.engine.annotations.instance_of(cls)
         return None if wanted is None else self._is_among(value, wanted)
 
     def _is_among(self, value: Value, wanted: Value) -> Value:
@@ -630,13 +632,13 @@ class Questions(Component):
 
     def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
         """Return whether a tensor is of one of these classes; by default, it is of none of the user's own."""
-        above = self.engine.mro(tensor.subclass).classes if tensor.subclass is not None else ()
+        above = self.engine.classes.mro(tensor.subclass).classes if tensor.subclass is not None else ()
         classes = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
         return any(cls is None or cls in above for cls in classes)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
         """Return whether an object is of one of the classes in `wanted`."""
-        above = self.engine.mro(made.cls).classes
+        above = self.engine.classes.mro(made.cls).classes
         if any(isinstance(w, Instance) and w.cls in above for w in options(wanted)):
             return True
         own = all(isinstance(w, Instance) for w in options(wanted))

@@ -80,7 +80,7 @@ class UsageInference:
                     yield binding, [arg.arg for arg, _ in positional(binding.node.args)], None
                 elif imported and isinstance(binding, Import):
                     with self._engine.outside_trace():
-                        value = self._engine.resolve_import(binding, info.module)
+                        value = self._engine.names.resolve_import(binding, info.module)
                     if isinstance(value, Function):
                         yield value.info, [arg.arg for arg, _ in positional(value.info.node.args)], None
             loops = (node for node in info.nodes if isinstance(node, ast.For))
@@ -91,13 +91,15 @@ class UsageInference:
         if not is_named(place.value, own[0][0].arg):
             return
         with self._engine.outside_trace():
-            member = self._engine.member(owner, place.attr, self._engine.module_frame(info.module))
-            members = self._engine.container_members(member) if place is not function else member
+            member = self._engine.attributes.member(owner, place.attr, self._engine.names.module_frame(info.module))
+            members = self._engine.containers.container_members(member) if place is not function else member
         for value in members_of(members) if isinstance(members, Sequence) else [members or UNKNOWN]:
             for module in options(value):
                 if isinstance(module, Function) and module.bound is not None:  # `self.method`
                     yield module.info, [arg.arg for arg, _ in positional(module.info.node.args)[1:]], owner
-                forwards = self._engine.mro(module.cls).functions("forward") if isinstance(module, Instance) else []
+                forwards = (
+                    self._engine.classes.mro(module.cls).functions("forward") if isinstance(module, Instance) else []
+                )
                 for forward in forwards[:1]:
                     yield forward, [arg.arg for arg, _ in positional(forward.node.args)[1:]], module
 
@@ -137,7 +139,7 @@ class UsageInference:
             root = root.value
         if isinstance(root, ast.Name) and root.id in info.module.bindings and not _is_local(root.id, info):
             with self._engine.outside_trace():
-                value = self._engine.eval(function, self._engine.module_frame(info.module))
+                value = self._engine.expressions.eval(function, self._engine.names.module_frame(info.module))
             return value.name if isinstance(value, External) else ""
         if isinstance(function, ast.Name):
             return function.id

@@ -90,18 +90,20 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
     """Return the result of the built-in function `name`; unknown if nothing is known of it."""
     if site.args:
         if name in OF_OBJECTS and site.node.args:
-            engine.touch(site.args[0], site.node.args[0], site.frame, "inspected")
+            engine.recurrent.touch(site.args[0], site.node.args[0], site.frame, "inspected")
         if name in BY_METHOD:
-            own = engine.call_first_method(site.args[0], site.frame, *BY_METHOD[name])
+            own = engine.protocols.call_first_method(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
                 return own
         if name == "len":
-            site = site.giving((engine.row(site.args[0]) or site.args[0],))
+            site = site.giving((engine.records.row(site.args[0]) or site.args[0],))
         if name == "bool":
-            site = site.giving((engine.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords)
+            site = site.giving(
+                (engine.protocols.truth_operand(site.args[0], site.frame), *site.args[1:]), site.keywords
+            )
         first = 1 if name in ("map", "filter") else 0
         if name in WALKING and len(site.args) in WALKING[name]:
-            walked = tuple(engine.iterate(arg, site.frame) for arg in site.args[first:])
+            walked = tuple(engine.protocols.iterate(arg, site.frame) for arg in site.args[first:])
             site = site.giving((*site.args[:first], *walked), site.keywords)
     known = _worked_out(name, site)
     if known is not None:
@@ -130,7 +132,7 @@ def _worked_out(name: str, site: CallSite) -> Value | None:
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     """Return the items of a sequence, or of a torch.nn container, in order; None if unknown."""
-    members = engine.walked_members(value)
+    members = engine.containers.walked_members(value)
     source = members if members is not None else value
     if isinstance(source, Mapping) and source.element is None and (source.entries or not source.escaping):
         return tuple(value_of_key(key) for key, _ in source.entries)
@@ -164,7 +166,8 @@ def _constant(value: Value) -> Handler:
 def _number(name: str) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         return lift(
-            lambda value: _convert(name, value, engine.answer(value).decided if site.args else False), _first(site)
+            lambda value: _convert(name, value, engine.truth.answer(value).decided if site.args else False),
+            _first(site),
         )
 
     return handler
@@ -209,7 +212,7 @@ def _isinstance(engine: Engine, site: CallSite) -> Value | None:
     if len(site.node.args) != 2:
         return None
     wanted = site.node.args[1]
-    return lift(lambda value: engine.is_instance(value, wanted, site.frame), _first(site))
+    return lift(lambda value: engine.truth.is_instance(value, wanted, site.frame), _first(site))
 
 
 def _range(_engine: Engine, site: CallSite) -> Value:
@@ -232,7 +235,7 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
             if kind == "iterator" and isinstance(walked, Sequence) and walked.kind == "range":
                 return walked  # as good as the numbers themselves
             items = known_items(engine, walked) if ordered else None
-            return Sequence(kind, items, UNKNOWN if items is not None else engine.element(walked))
+            return Sequence(kind, items, UNKNOWN if items is not None else engine.containers.element(walked))
 
         return lift(made, site.args[0]) if site.args else Sequence(kind, (), UNKNOWN)
 
@@ -241,8 +244,8 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
 
 def _sorted(engine: Engine, site: CallSite) -> Value:
     if site.args:
-        engine.ask_order(site.args[0], site.keywords.get("key"), site)
-    return Sequence("list", None, engine.element(_first(site)))
+        engine.protocols.ask_order(site.args[0], site.keywords.get("key"), site)
+    return Sequence("list", None, engine.containers.element(_first(site)))
 
 
 def _enumerate(engine: Engine, site: CallSite) -> Value:
@@ -252,7 +255,7 @@ def _enumerate(engine: Engine, site: CallSite) -> Value:
     def counted(walked: Value) -> Value:
         items = few_items(engine, walked)
         if items is None:
-            return iterator(None, row(Plain("int"), engine.element(walked)))
+            return iterator(None, row(Plain("int"), engine.containers.element(walked)))
         places = (Plain("int") if begin is None else Const(begin + place) for place in range(len(items)))
         return iterator(tuple(row(place, item) for place, item in zip(places, items, strict=True)))
 
@@ -265,7 +268,7 @@ def _zip(engine: Engine, site: CallSite) -> Value:
         columns = [items for items in known if items is not None]
         if columns and len(columns) == len(walked):
             return iterator(tuple(row(*items) for items in zip(*columns, strict=False)))
-        return iterator(None, row(*map(engine.element, walked)))
+        return iterator(None, row(*map(engine.containers.element, walked)))
 
     return lift(side_by_side, *site.args)
 
@@ -277,24 +280,24 @@ def _map(engine: Engine, site: CallSite) -> Value | None:
     known = [items for items in rows if items is not None]
     if len(known) == len(rows):
         each = zip(*known, strict=False)
-        return iterator(tuple(engine.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
-    inner = site.giving(tuple(engine.element(a) for a in site.args[1:]))
-    return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
+        return iterator(tuple(engine.calls.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
+    inner = site.giving(tuple(engine.containers.element(a) for a in site.args[1:]))
+    return iterator(None, engine.calls.call_each(site.args[0], inner) or UNKNOWN)
 
 
 def filtered(engine: Engine, site: CallSite) -> Value | None:
     """`filter` and those of `itertools` like it: the predicate is called with each member."""
     if len(site.args) < 2:
         return None
-    element = engine.element(site.args[1])
+    element = engine.containers.element(site.args[1])
     if site.args[0] != NONE:
-        passed = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
-        engine.emit_test(site.node, "filter", passed, site.frame)
+        passed = engine.calls.call_each(site.args[0], site.giving((element,))) or UNKNOWN
+        engine.truth.emit_test(site.node, "filter", passed, site.frame)
     return iterator(None, element)
 
 
 def _next(engine: Engine, site: CallSite) -> Value:
-    element = engine.element(_first(site))
+    element = engine.containers.element(_first(site))
     return join(element, site.args[1]) if len(site.args) > 1 else element
 
 
@@ -303,10 +306,10 @@ def _reduce(engine: Engine, site: CallSite) -> Value:
     values = site.args
     key = site.keywords.get("key", NONE)
     if key != NONE and values:
-        element = engine.element(values[0]) if len(values) == 1 else join(*values)
-        compared = engine.call_each(key, site.giving((element,)))
+        element = engine.containers.element(values[0]) if len(values) == 1 else join(*values)
+        compared = engine.calls.call_each(key, site.giving((element,)))
         if compared is not None and tensor_of(compared):
-            engine.emit_test(site.node, "order", compared, site.frame)
+            engine.truth.emit_test(site.node, "order", compared, site.frame)
         elif holds_tensor(values[0]):
             engine.emit(F.Extremum(engine.where(site.frame), site.node, values[0]))
         return element
@@ -358,7 +361,7 @@ def _dict_of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
         keys = [p[0] for p in pairs]
         if len(pairs) == len(source.items) and all(isinstance(k, Const) for k in keys):
             return Mapping(tuple((cast(Const, k).value, p[1]) for k, p in zip(keys, pairs, strict=True)), None)
-    pair = engine.element(source)
+    pair = engine.containers.element(source)
     if isinstance(pair, Sequence) and pair.items and len(pair.items) == 2:
         return Mapping((), pair.items[1])
     return Mapping((), UNKNOWN if given else None)
@@ -371,7 +374,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     pattern = constant_text.name_pattern(site.node.args[1]) if len(site.node.args) > 1 else constant_text.ANY_NAME
     if pattern != constant_text.ANY_NAME and not isinstance(likely(site.args[1]), Const):
         named = _named_like(engine, site, re.compile(pattern))
-        fitting = [engine.attribute(site.args[0], name, site.frame) for name in named]
+        fitting = [engine.attributes.attribute(site.args[0], name, site.frame) for name in named]
         for option in options(site.args[0]):
             if isinstance(option, Instance):
                 fitting += engine.heap[option].named_like(pattern)
@@ -382,7 +385,7 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
                     for name in names[:MAX_OPTIONS]
                 ]
         if fitting:
-            engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
+            engine.recurrent.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
@@ -390,11 +393,11 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     known = all(isinstance(v, Const) and isinstance(v.value, str) for v in options(name))
     if site.args[0] == External("torch.nn") and default is None and not known:
         return External("torch.nn.Module")  # a class of modules, whichever it is
-    value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+    value = engine.attributes.get_attribute(site.args[0], site.args[1], default, site.frame)
     if default is not None:  # Dynamo asks first whether it is there
-        engine.emit_unresolved(site.node, site.frame, value)
+        engine.unresolved.emit_unresolved(site.node, site.frame, value)
         value = keep(value, lambda option: not K.is_left(option))
-    engine.touch_attribute(site.args[0], value, site.node, site.frame)
+    engine.recurrent.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
 
 
@@ -403,7 +406,7 @@ def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> lis
     found: dict[str, None] = {}
     for option in options(site.args[0]):
         if isinstance(option, Instance):
-            members = (cls.functions.keys() | cls.assigned.keys() for cls in engine.mro(option.cls).classes)
+            members = (cls.functions.keys() | cls.assigned.keys() for cls in engine.classes.mro(option.cls).classes)
             names = [*sorted(set().union(*members)), *engine.heap[option].attributes]
             found.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
     return list(found) if len(found) <= MAX_OPTIONS else []
@@ -412,7 +415,7 @@ def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> lis
 def _setattr(engine: Engine, site: CallSite) -> Value | None:
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
     if isinstance(owner, Instance) and isinstance(name, Const):
-        if engine.set_by_class(owner, str(name.value), value, site.frame):
+        if engine.assignment.set_by_class(owner, str(name.value), value, site.frame):
             return NONE
     return set_plainly(engine, site)
 
@@ -421,13 +424,13 @@ def set_plainly(engine: Engine, site: CallSite) -> Value | None:
     """`object.__setattr__(made, name, value)`: nothing of its class has a say."""
     owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
     if isinstance(owner, (Instance, ExternalInstance)) and isinstance(name, Const):
-        engine.set_member(owner, str(name.value), value)
+        engine.assignment.set_member(owner, str(name.value), value)
     if not isinstance(owner, Instance):
         return None
     if isinstance(name, Const):
         strong = engine.is_strong(site.frame)
         engine.heap[owner].update(str(name.value), value, strong=strong)
-        engine.note(owner, str(name.value))
+        engine.containers.note(owner, str(name.value))
     else:
         engine.heap[owner].put_dynamic(constant_text.name_pattern(site.node.args[1]), value)
     return NONE
@@ -437,12 +440,14 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
         owner, name = site.args[0], str(site.args[1].value)
         if isinstance(owner, Class):
-            engine.emit_unresolved(site.node, site.frame, engine.attribute(owner, name, site.frame))
-        answer = engine.has_attribute(owner, name)
-        if answer != Const(False) and any(map(engine.is_module, options(owner))):
+            engine.unresolved.emit_unresolved(
+                site.node, site.frame, engine.attributes.attribute(owner, name, site.frame)
+            )
+        answer = engine.attributes.has_attribute(owner, name)
+        if answer != Const(False) and any(map(engine.classes.is_module, options(owner))):
             with engine.outside_trace():
-                value = engine.attribute(owner, name, site.frame)
-            engine.touch_attribute(owner, value, site.node, site.frame)
+                value = engine.attributes.attribute(owner, name, site.frame)
+            engine.recurrent.touch_attribute(owner, value, site.node, site.frame)
         return answer
     return None
 
@@ -469,7 +474,7 @@ def _vars(engine: Engine, site: CallSite) -> Value | None:
         thing = engine.heap[given]
         return Mapping(tuple(thing.attributes.items()), None, escaping=thing.escaping)
     objects = [v for v in options(given) if isinstance(v, Instance)]
-    return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
+    return join(*(engine.attributes.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
 
 def _any_of(decides: bool) -> Handler:
@@ -482,7 +487,7 @@ def _any_of(decides: bool) -> Handler:
         if tensor_of(members):
             return Plain("bool", "tensor")
         if isinstance(members, Sequence) and members.items is not None:
-            answers = [engine.answer(member) for member in members.items]
+            answers = [engine.truth.answer(member) for member in members.items]
             decided = combine_answers((answer.decided for answer in answers), decides)
             guess = combine_answers((answer.likely for answer in answers), decides)
             if decided is not None and not may_change(members):
@@ -545,7 +550,7 @@ def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
     """Evaluate `issubclass(cls, above)`; an object with source by its class."""
     wanted = members_of(above) if isinstance(above, Sequence) else options(above)
     if isinstance(cls, Class):
-        mro = engine.mro(cls.info)
+        mro = engine.classes.mro(cls.info)
         inherited = {*map(Class, mro.classes), *map(External, mro.external)}
         if any(each in inherited for each in wanted):
             return Const(True)
@@ -568,7 +573,7 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
         ):
             answers.add(True)
         elif isinstance(option, Instance):
-            mro = engine.mro(option.cls)
+            mro = engine.classes.mro(option.cls)
             answers.add(True if mro.is_module or mro.functions("__call__") else None)
         else:
             answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
@@ -600,7 +605,7 @@ def namespace(engine: Engine, module: ModuleInfo) -> Mapping:
     """Classes, functions and other names for them, by name; what else a module binds stays unknown."""
     named = (FunctionInfo, ClassInfo, Import, ast.Name, ast.Attribute)
     wanted = [name for name, found in module.bindings.items() if all(isinstance(b, named) for b in found)]
-    entries = tuple((name, engine.global_value(module, name) or UNKNOWN) for name in wanted)
+    entries = tuple((name, engine.names.global_value(module, name) or UNKNOWN) for name in wanted)
     return Mapping(entries, UNKNOWN, True, extra=True)
 
 
@@ -625,7 +630,7 @@ def got_members(engine: Engine, site: CallSite) -> Value | None:
     predicate = site.first("predicate", 1)
     found = []
     for name, value in namespace(engine, given.info).entries:
-        accepted = engine.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
+        accepted = engine.calls.call_each(predicate, site.giving((value,))) if predicate not in (None, NONE) else None
         if accepted is None or accepted == Const(True):
             found.append(row(Const(str(name)), value))
     return prefer(Sequence("list", tuple(found), UNKNOWN), Sequence("list", None, row(Plain("str"), UNKNOWN)))
@@ -637,7 +642,7 @@ def _eval(engine: Engine, site: CallSite) -> Value | None:
     if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.untraced:
         return None
     expression = _expression(written.value)
-    return None if expression is None else engine.eval(expression, site.frame)
+    return None if expression is None else engine.expressions.eval(expression, site.frame)
 
 
 @lru_cache(1024)
@@ -654,7 +659,7 @@ def made_by_type(engine: Engine, site: CallSite) -> Value | None:
     cls = _first(site)
     if not isinstance(cls, Class):
         return None
-    return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
+    return engine.objects.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
 
 
 def _wrap(_engine: Engine, site: CallSite) -> Value | None:

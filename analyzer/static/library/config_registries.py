@@ -22,7 +22,7 @@ def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
     A model with a head is typed with the same configuration as the model it builds inside; a registry that is
     given no more than a configuration gives the latter.
     """
-    found = [cls for cls in _beside(config, engine) if _takes(engine.mro(cls), config)]
+    found = [cls for cls in _beside(config, engine) if _takes(engine.classes.mro(cls), config)]
     names = {cls.name for cls in found}
     return [cls for cls in found if not _built(cls, engine) & (names - {cls.name})]
 
@@ -68,14 +68,14 @@ def class_registered_as(name: str, module: ModuleInfo, engine: Engine) -> Value 
 def _registered_in(module: ModuleInfo, name: str, engine: Engine) -> Value | None:
     for cls in module.classes():
         decorators = [node for node in cls.node.decorator_list if isinstance(node, ast.Call)]
-        if decorators and name in (_texts(decorators) & {name} or {cls.name}) and engine.mro(cls).is_module:
+        if decorators and name in (_texts(decorators) & {name} or {cls.name}) and engine.classes.mro(cls).is_module:
             return Class(cls)
     for statement in module.source.tree.body:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and name in _texts([call]):
             given = (*call.args, *(keyword.value for keyword in call.keywords))
             with engine.outside_trace():
-                values = [engine.eval(node, engine.module_frame(module)) for node in given]
+                values = [engine.expressions.eval(node, engine.names.module_frame(module)) for node in given]
             found = [v for v in values if _is_class_of_modules(v, engine)]
             if len(found) == 1:
                 return found[0]
@@ -88,7 +88,7 @@ def _texts(nodes: Iterable[ast.AST]) -> set[object]:
 
 def _is_class_of_modules(value: Value, engine: Engine) -> bool:
     if isinstance(value, Class):
-        return engine.mro(value.info).is_module
+        return engine.classes.mro(value.info).is_module
     return isinstance(value, External) and is_module_class(value.name)
 
 
@@ -101,7 +101,7 @@ def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
             continue
         module = engine.program.module(name)
         for cls in module.classes() if module is not None else ():
-            mro = engine.mro(cls)
+            mro = engine.classes.mro(cls)
             made = mro.functions("__init__")
             # what another file's mixin makes asks a registry itself
             if mro.is_module and mro.functions("forward") and made and made[0].module is module:

@@ -48,7 +48,7 @@ def inherit(engine: Engine, made: Instance, base: str, site: CallSite) -> None:
     stack(engine, made, base, site)
     if base == MODULE:
         return
-    mro, thing = engine.mro(made.cls), engine.heap[made]
+    mro, thing = engine.classes.mro(made.cls), engine.heap[made]
     for name, value in _attributes(engine, base, site):
         if value != UNKNOWN and not mro.functions(name):
             thing.update(name, value, strong=True)
@@ -61,7 +61,7 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
         return
     given = _given(constructor, site)
     with engine.outside_trace():
-        spread = [engine.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
+        spread = [engine.expressions.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
     tables = [value for value in spread if isinstance(value, Mapping)]
     if len(tables) < len(spread) or any(t.element is not None and not t.extra for t in tables):
         given = None

@@ -92,7 +92,7 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
         result = engine.operations.better(name, site.args, site.keywords, result)
     if engine.untraced and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
         wrapped = site.first("module")
-        if wrapped is not None and any(map(engine.is_module, options(wrapped))):
+        if wrapped is not None and any(map(engine.classes.is_module, options(wrapped))):
             for option in options(wrapped):
                 if isinstance(option, ExternalInstance) and option.ident:
                     constructors.unwrap_parameters(engine, option)
@@ -123,7 +123,7 @@ def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
 
 def _container(engine: Engine, name: str, site: CallSite) -> Value:
     made = _made(engine, name, site)
-    engine.fill_container(made, name, site.args, site.node)
+    engine.containers.fill_container(made, name, site.args, site.node)
     return made
 
 
@@ -149,7 +149,7 @@ def _spec(engine: Engine, site: CallSite) -> Value | None:
     name = likely(site.args[0]) if site.args else UNKNOWN
     if not isinstance(name, Const) or not isinstance(name.value, str):
         return None
-    return NONE if engine.is_missing(name.value) else None
+    return NONE if engine.names.is_missing(name.value) else None
 
 
 def _process_state(usual: bool) -> Handler:
@@ -157,7 +157,7 @@ def _process_state(usual: bool) -> Handler:
 
     def handler(engine: Engine, site: CallSite) -> Value:
         flag = Plain("bool")
-        return prefer(Const(usual), flag) if engine.unlikely(site.frame) is None else flag
+        return prefer(Const(usual), flag) if engine.names.unlikely(site.frame) is None else flag
 
     return handler
 
@@ -179,7 +179,7 @@ def _calls_first(engine: Engine, site: CallSite) -> Value | None:
         return None
     passed_on = {name: value for name, value in site.keywords.items() if name not in OF_CHECKPOINT}
     with site.frame.inside("checkpoint"):
-        return engine.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
+        return engine.calls.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
 
 
 def _map_tree(at: int) -> Handler:
@@ -196,7 +196,7 @@ def _map_tree(at: int) -> Handler:
             if isinstance(value, Mapping):
                 entries = tuple((key, leaves(v)) for key, v in value.entries)
                 return Mapping(entries, None if value.element is None else leaves(value.element))
-            return engine.call_each(site.args[at], site.giving((value,))) or UNKNOWN
+            return engine.calls.call_each(site.args[at], site.giving((value,))) or UNKNOWN
 
         return join(*map(leaves, options(site.args[at + 1])))
 
@@ -236,7 +236,7 @@ def _cond(engine: Engine, site: CallSite) -> Value | None:
         return None
     operands = site.args[3] if len(site.args) > 3 else None
     inner = site.giving(members_of(operands) if isinstance(operands, Sequence) else ())
-    return join(*(engine.call_each(function, inner) or UNKNOWN for function in site.args[1:3]))
+    return join(*(engine.calls.call_each(function, inner) or UNKNOWN for function in site.args[1:3]))
 
 
 def _called_as_module(engine: Engine, site: CallSite) -> Value | None:
@@ -245,9 +245,9 @@ def _called_as_module(engine: Engine, site: CallSite) -> Value | None:
         return None
     given = site.giving(site.args[1:], site.keywords)
     found = [
-        engine.call_each(engine.member(v, "forward", site.frame), given)
+        engine.calls.call_each(engine.attributes.member(v, "forward", site.frame), given)
         if isinstance(v, Instance)
-        else engine.call_each(v, given)
+        else engine.calls.call_each(v, given)
         for v in options(site.args[0])
     ]
     return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
@@ -263,7 +263,7 @@ def _functional_call(engine: Engine, site: CallSite) -> Value | None:
     else:
         given = () if args is None or args == NONE else (args,)
     entries = named.entries if isinstance(named, Mapping) else ()
-    return engine.call_each(module, site.giving(given, {str(k): v for k, v in entries}))
+    return engine.calls.call_each(module, site.giving(given, {str(k): v for k, v in entries}))
 
 
 def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
@@ -272,7 +272,7 @@ def _calls_with_primals(engine: Engine, site: CallSite) -> Value | None:
         return None
     primals = site.args[1]
     given = primals.items if isinstance(primals, Sequence) and primals.items is not None else (primals,)
-    engine.call_each(site.args[0], site.giving(given))
+    engine.calls.call_each(site.args[0], site.giving(given))
     return None
 
 
@@ -284,7 +284,7 @@ def _first(_engine: Engine, site: CallSite) -> Value | None:
 def _parameters(engine: Engine, value: Value) -> tuple[list[str], list[str]] | None:
     """Return the names that a function or class takes by position and by keyword alone, those it is bound to left out."""
     if isinstance(value, Class):
-        value = next(iter(engine.initialisers(engine.mro(value.info))), UNKNOWN)
+        value = next(iter(engine.classes.initialisers(engine.classes.mro(value.info))), UNKNOWN)
         skipped = 1
     elif isinstance(value, Function):
         skipped = int(value.bound is not None)
@@ -325,7 +325,7 @@ def _copy(*, deep: bool) -> Handler:
             return None
         return lift(
             lambda value: join(
-                *(engine.copy_object(option, site.node, site.frame, deep=deep) for option in options(value))
+                *(engine.objects.copy_object(option, site.node, site.frame, deep=deep) for option in options(value))
             ),
             site.args[0],
         )
@@ -362,7 +362,7 @@ def _import_module(engine: Engine, site: CallSite) -> Value | None:
 
 def _script(kind: str, *, loaded: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
-        function = bool(site.args) and not any(map(engine.is_module, options(site.args[0])))
+        function = bool(site.args) and not any(map(engine.classes.is_module, options(site.args[0])))
         return site.args[0] if function and not loaded else ExternalInstance(kind)
 
     return handler
@@ -390,7 +390,7 @@ def _made_of(engine: Engine, message: Value) -> Literal["elsewhere", "of objects
         return None
     if "<locals>" not in message.info.symbol:
         return "elsewhere"
-    around = engine.enclosed_values(message)
+    around = engine.functions.enclosed_values(message)
     objects = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
     return "of objects" if objects or any(map(tensor_of, around)) else None
 

@@ -42,7 +42,7 @@ def _chain_from_iterable(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
     parts = known_items(engine, site.args[0])
-    return _join(engine, parts if parts is not None else (engine.element(site.args[0]),))
+    return _join(engine, parts if parts is not None else (engine.containers.element(site.args[0]),))
 
 
 def _join(engine: Engine, parts: tuple[Value, ...]) -> Value:
@@ -50,7 +50,7 @@ def _join(engine: Engine, parts: tuple[Value, ...]) -> Value:
     items = [item for found in known if found is not None for item in found]
     if all(found is not None for found in known) and len(items) <= UNROLL:
         return iterator(tuple(items))
-    return iterator(None, join(*map(engine.element, parts)) if parts else UNKNOWN)
+    return iterator(None, join(*map(engine.containers.element, parts)) if parts else UNKNOWN)
 
 
 def _zip_longest(engine: Engine, site: CallSite) -> Value:
@@ -60,18 +60,18 @@ def _zip_longest(engine: Engine, site: CallSite) -> Value:
     if columns and len(columns) == len(site.args):
         rows = range(max(map(len, columns)))
         return iterator(tuple(row(*(c[i] if i < len(c) else fill for c in columns)) for i in rows))
-    return iterator(None, row(*(join(engine.element(a), fill) for a in site.args)))
+    return iterator(None, row(*(join(engine.containers.element(a), fill) for a in site.args)))
 
 
 def _product(engine: Engine, site: CallSite) -> Value:
-    return iterator(None, row(*map(engine.element, site.args)))
+    return iterator(None, row(*map(engine.containers.element, site.args)))
 
 
 def _combinations(engine: Engine, site: CallSite) -> Value | None:
     """`combinations`, `permutations`: rows of so many of the members as the second argument says."""
     if not site.args:
         return None
-    element = engine.element(site.args[0])
+    element = engine.containers.element(site.args[0])
     count = site.first("r", 1)
     if isinstance(count, Const) and isinstance(count.value, int) and 0 < count.value <= UNROLL:
         return iterator(None, row(*(element for _ in range(count.value))))
@@ -84,13 +84,13 @@ def _pairwise(engine: Engine, site: CallSite) -> Value | None:
     items = few_items(engine, site.args[0])
     if items is not None:
         return iterator(tuple(row(a, b) for a, b in itertools.pairwise(items)))
-    element = engine.element(site.args[0])
+    element = engine.containers.element(site.args[0])
     return iterator(None, row(element, element))
 
 
 def _some(engine: Engine, site: CallSite) -> Value | None:
     """`islice`, `cycle`: members of what is walked, who knows how many."""
-    return iterator(None, engine.element(site.args[0])) if site.args else None
+    return iterator(None, engine.containers.element(site.args[0])) if site.args else None
 
 
 def _repeat(_engine: Engine, site: CallSite) -> Value | None:
@@ -104,31 +104,31 @@ def _count(_engine: Engine, _site: CallSite) -> Value:
 def _starmap(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
-    given = engine.element(site.args[1])
+    given = engine.containers.element(site.args[1])
     items = given.items if isinstance(given, Sequence) and given.items is not None else None
-    inner = site.giving(items if items is not None else (engine.element(given),) * 2)
-    return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
+    inner = site.giving(items if items is not None else (engine.containers.element(given),) * 2)
+    return iterator(None, engine.calls.call_each(site.args[0], inner) or UNKNOWN)
 
 
 def _accumulate(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    element = engine.element(site.args[0])
+    element = engine.containers.element(site.args[0])
     function = site.first("func", 1)
     if function is None or function == NONE:
         return iterator(None, binary("Add", element, element))
-    made = engine.call_each(function, site.giving((element, element))) or UNKNOWN
+    made = engine.calls.call_each(function, site.giving((element, element))) or UNKNOWN
     return iterator(None, join(element, made))
 
 
 def _groupby(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    element = engine.element(site.args[0])
+    element = engine.containers.element(site.args[0])
     key = site.first("key", 1)
-    made = engine.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
+    made = engine.calls.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
     if made is not None and tensor_of(made):
-        engine.emit_test(site.node, "members", made, site.frame)  # each with the one before
+        engine.truth.emit_test(site.node, "members", made, site.frame)  # each with the one before
     return iterator(None, row(made or UNKNOWN, iterator(None, element)))
 
 
@@ -136,7 +136,7 @@ def _tee(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
     count = site.first("n", 1) or Const(2)
-    each = iterator(known_items(engine, site.args[0]), engine.element(site.args[0]))
+    each = iterator(known_items(engine, site.args[0]), engine.containers.element(site.args[0]))
     if isinstance(count, Const) and isinstance(count.value, int) and 0 < count.value <= UNROLL:
         return row(*(each for _ in range(count.value)))
     return Sequence("tuple", None, each)
@@ -152,12 +152,12 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
         known = [*site.args[2:3], *items]
         value = known[0]
         for item in known[1:]:
-            value = engine.call_each(site.args[0], site.giving((value, item))) or UNKNOWN
+            value = engine.calls.call_each(site.args[0], site.giving((value, item))) or UNKNOWN
         return value
-    element = engine.element(site.args[1])
+    element = engine.containers.element(site.args[1])
     value = site.args[2] if len(site.args) > 2 else element
     for _ in range(3):
-        after = join(value, engine.call_each(site.args[0], site.giving((value, element))) or UNKNOWN)
+        after = join(value, engine.calls.call_each(site.args[0], site.giving((value, element))) or UNKNOWN)
         if after == value:
             break
         value = after
@@ -191,7 +191,9 @@ def _binary(name: str, *, in_place: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.apply_operator(name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place)
+        return engine.protocols.apply_operator(
+            name, site.args[0], site.args[1], site.node, site.frame, in_place=in_place
+        )
 
     return handler
 
@@ -200,7 +202,7 @@ def _compare(kind: type[ast.cmpop]) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value | None:
         if len(site.args) != 2:
             return None
-        return engine.compare(kind(), site.args[0], site.args[1], site.node, site.frame)
+        return engine.protocols.compare(kind(), site.args[0], site.args[1], site.node, site.frame)
 
     return handler
 
@@ -208,7 +210,7 @@ def _compare(kind: type[ast.cmpop]) -> Handler:
 def _getitem(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) != 2:
         return None
-    return engine.index_called(site)
+    return engine.protocols.index_called(site)
 
 
 def _getter(name: str) -> Handler:
@@ -235,15 +237,15 @@ def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value
         if not isinstance(name, Const):
             return None
         inner = site.giving(picks.items[1:], dict(engine.heap[made].attributes))
-        return engine.call_each(engine.attribute(subject, str(name.value), site.frame), inner)
+        return engine.calls.call_each(engine.attributes.attribute(subject, str(name.value), site.frame), inner)
     found: list[Value] = []
     for wanted in picks.items:
         if made.name == "operator.itemgetter":
-            found.append(engine.index_called(site.giving((subject, wanted))))
+            found.append(engine.protocols.index_called(site.giving((subject, wanted))))
             continue
         value = subject
         for part in str(wanted.value).split(".") if isinstance(wanted, Const) else ():
-            value = engine.attribute(value, part, site.frame)
+            value = engine.attributes.attribute(value, part, site.frame)
         found.append(value if isinstance(wanted, Const) else UNKNOWN)
     return found[0] if len(found) == 1 else row(*found)
 
@@ -254,32 +256,34 @@ def _namespace(name: str) -> Handler:
 
 
 def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
-    return engine.record_class(site)
+    return engine.records.record_class(site)
 
 
 def _fields(engine: Engine, site: CallSite) -> Value | None:
     """Return the result of `dataclasses.fields(made)`: a field is represented by its name here."""
     given = site.args[0] if site.args else UNKNOWN
     cls = given.info if isinstance(given, Class) else given.cls if isinstance(given, Instance) else None
-    if cls is None or not engine.is_dataclass(cls):
+    if cls is None or not engine.records.is_dataclass(cls):
         return None
-    return row(*(Const(name, name) for name in engine.field_names(cls)))
+    return row(*(Const(name, name) for name in engine.records.field_names(cls)))
 
 
 def _replace(engine: Engine, site: CallSite) -> Value | None:
     """`dataclasses.replace(made, ...)`."""
     found = (
-        [engine.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)] if site.args else []
+        [engine.records.replace_fields(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
+        if site.args
+        else []
     )
     return join(*found) if found else None
 
 
 def _as_mapping(engine: Engine, site: CallSite) -> Value | None:
-    return engine.as_mapping(site.args[0]) if site.args else None
+    return engine.records.as_mapping(site.args[0]) if site.args else None
 
 
 def _as_row(engine: Engine, site: CallSite) -> Value | None:
-    return engine.compared_fields(site.args[0]) if site.args else None
+    return engine.records.compared_fields(site.args[0]) if site.args else None
 
 
 def _builtin(name: str) -> Handler:
@@ -289,11 +293,11 @@ def _builtin(name: str) -> Handler:
 def _deque(engine: Engine, site: CallSite) -> Value:
     if not site.args:
         return Sequence("list", (), UNKNOWN)
-    return Sequence("list", known_items(engine, site.args[0]), engine.element(site.args[0]))
+    return Sequence("list", known_items(engine, site.args[0]), engine.containers.element(site.args[0]))
 
 
 def _defaultdict(engine: Engine, site: CallSite) -> Value:
-    made = engine.call_each(site.args[0], site.giving(())) if site.args and site.args[0] != NONE else None
+    made = engine.calls.call_each(site.args[0], site.giving(())) if site.args and site.args[0] != NONE else None
     return Mapping((), made if made is not None else UNKNOWN)
 
 

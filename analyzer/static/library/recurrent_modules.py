@@ -64,7 +64,9 @@ class RecurrentModules(Component):
             return
         if any(map(self._is_recurrent, objects)):
             self.touch(owner, node, frame, "read")
-        elif any(map(self.engine.is_module, objects)) and not self._found_by_python(objects, value, node, frame):
+        elif any(map(self.engine.classes.is_module, objects)) and not self._found_by_python(
+            objects, value, node, frame
+        ):
             self.touch(value, node, frame)
 
     def _found_by_python(self, owners: Collection[Value], value: Value, node: ast.expr, frame: Frame) -> bool:
@@ -73,10 +75,10 @@ class RecurrentModules(Component):
         owner = next(iter(owners))
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Instance) or len(owners) > 1:
             return False
-        getter = self.engine.mro(owner.cls).functions("__getattr__")
+        getter = self.engine.classes.mro(owner.cls).functions("__getattr__")
         if not getter or not any(map(self._is_recurrent, options(value))):
             return False
-        self.engine.invoke(Function(getter[0], owner), (Const(node.attr),), {}, frame, frame.confidence)
+        self.engine.functions.invoke(Function(getter[0], owner), (Const(node.attr),), {}, frame, frame.confidence)
         return True
 
     def touch_handed(self, site: CallSite) -> None:
@@ -107,14 +109,14 @@ class RecurrentModules(Component):
         if isinstance(value, Instance):
             known = self._recurrent.get(value.cls)
             if known is None:
-                external = self.engine.mro(value.cls).external
+                external = self.engine.classes.mro(value.cls).external
                 known = self._recurrent[value.cls] = any(map(self.engine.operations.is_recurrent, external))
             return known
         return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _parts(self, module: Value) -> list[Value]:
         """Return the members of a module, in order."""
-        members = self.engine.container_members(module)
+        members = self.engine.containers.container_members(module)
         if isinstance(members, Sequence):
             return list(members_of(members))
         if isinstance(members, Mapping):
@@ -128,7 +130,7 @@ class RecurrentModules(Component):
         """Return a recurrent module among the parts of a module; None if there is none."""
         done.add(module)
         for part in self._parts(module):
-            found = [v for v in options(likely(part)) if self.engine.is_module(v)]
+            found = [v for v in options(likely(part)) if self.engine.classes.is_module(v)]
             if any(map(self._is_recurrent, found)):
                 return part
             for option in found if deep else ():
@@ -150,5 +152,5 @@ class RecurrentModules(Component):
             if own or (isinstance(current, ExternalInstance) and K.has_parameters(current.name)):
                 return None
             done.add(current)
-            pending.extend(v for v in reversed(parts) if self.engine.is_module(v) and v not in done)
+            pending.extend(v for v in reversed(parts) if self.engine.classes.is_module(v) and v not in done)
         return None

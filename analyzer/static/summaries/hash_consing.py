@@ -104,7 +104,7 @@ class SharedModules:
                 thing.restore(copy)
         if not changed:
             for each in shared:
-                self._engine.count_again({*each.making.idents}, making=True)
+                self._engine.functions.count_again({*each.making.idents}, making=True)
         return not changed
 
     def _objects_of(self, making: _Making) -> list[Object]:
@@ -186,9 +186,9 @@ class SharedModules:
             if ident in self._idents:
                 continue
             self._idents.add(ident)
-            if isinstance(made, Instance) and self._engine.is_module(made):
+            if isinstance(made, Instance) and self._engine.classes.is_module(made):
                 self._modules.setdefault(made.cls, []).append(made)
-        self._engine.count_again({*renamed.values()}, making=False)
+        self._engine.functions.count_again({*renamed.values()}, making=False)
         for question, making in made_so:
             if not renamed.keys().isdisjoint(making.idents):
                 making = self._merge_making(renamed, making)

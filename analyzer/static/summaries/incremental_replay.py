@@ -150,35 +150,35 @@ class Replay:
     # what is noted
 
     def called(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.calls.append((info, line, column, became))
 
     def missed(self, info: FunctionInfo, line: int, column: int, what: str) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.gaps.append((info, line, column, what))
 
     def marked(self, call: ast.Call, *, first: bool) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.marked.append((first, call))
 
     def named(self, module: ModuleInfo, name: str) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.names.append((module, name))
 
     def linked(self, caller: int, callee: int) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.edges.append((caller, callee))
 
     def closed(self, frame: Frame) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.closures.append(frame)
 
     def used(self, closure: int) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.used.append(closure)
 
     def generalised(self, key: Generic, before: Env | None, after: Env) -> None:
-        """As `contract.Notes`."""
+        """As `interfaces.Notes`."""
         self.log.generic.append((key, before, after))
 
     # what is met
@@ -321,7 +321,7 @@ class Replay:
             return None
         count = len(self._engine.contexts), heap.count, self.outside
         for module, name in dict.fromkeys(before.log.names[step.since.names : step.until.names]):
-            self._engine.global_value(module, name)
+            self._engine.names.global_value(module, name)
         if (len(self._engine.contexts), heap.count, self.outside) != count:
             self._in_step = False
             return None
