@@ -5,8 +5,8 @@
     python benchmarks/constructs.py --compare shown-a.json shown-b.json
     python benchmarks/constructs.py --record shown-a.json shown-b.json      into fixtures/constructs/shown.json
 
-The second needs torch, this file and tests/dynamo_runs.py alone. It says of each sample at which lines graphs break
-and with which ids, which frames are skipped, what recompiles, what is raised and whether results are eager's.
+The second needs torch, this file and tests/helpers/dynamo_runs.py alone. It says of each sample at which lines graphs
+break and with which ids, which frames are skipped, what recompiles, what is raised and whether results are eager's.
 
 `--record` keeps what several versions of torch showed, one entry for all versions that showed the same. What is known
 of a version that is not given stays, unless the sample has changed.
@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "fixtures" / "constructs" / "shown.json"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 
 def exported() -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "static")]
+sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "static")]
 
 BATCH = 100
 """Programs that hypothesmith makes with one seed."""

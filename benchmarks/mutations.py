@@ -3,9 +3,9 @@
     python benchmarks/mutations.py --out FOLDER --minutes 20 [--kinds source fix] [--seed 0] [--site SITE_PACKAGES ...]
     python benchmarks/mutations.py --case fix:1234 [--site ...]
 
-Kinds, each described where it is checked (tests/mutated.py): source, silenced, edit, fix, notebook, report, trace. With
---site the files below these folders that name torch are mutated too, beside the fixtures. The kinds take turns in
-batches; the numbers of a seed begin at a million times it, so that another seed makes other cases.
+Kinds, each described where it is checked (tests/helpers/mutated.py): source, silenced, edit, fix, notebook, report,
+trace. With --site the files below these folders that name torch are mutated too, beside the fixtures. The kinds take
+turns in batches; the numbers of a seed begin at a million times it, so that another seed makes other cases.
 
 A failure is something wrong that the check names, an exception, a process that dies, and a case that takes more than
 --limit seconds of CPU time. Failures are lines of FOLDER/failures.jsonl, with what is said of them; `--case` does one
@@ -26,7 +26,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 BATCH = 300
 """Cases that one kind does before the next takes its turn."""
 MEMORY = 8 << 30

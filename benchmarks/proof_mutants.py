@@ -4,8 +4,8 @@
     python benchmarks/proof_mutants.py --out FOLDER --summary [--list]
     python benchmarks/proof_mutants.py --out FOLDER --again      # proves once more what was judged wrongly
 
-The kinds of patches are in tests/wrong_patches.py and tests/right_patches.py. They take turns. A wrong patch counts if
-tests/witness.py finds a call that shows the difference, a right one if it finds none; it shares no code with the
+The kinds of patches are in tests/helpers: wrong_patches.py and right_patches.py. They take turns. A wrong patch counts if
+witness.py there finds a call that shows the difference, a right one if it finds none; it shares no code with the
 prover. Every other wrong patch has to agree on the inputs as given. All other patches are set aside. Each case is one
 line of FOLDER/patches.jsonl: its kind, patch, witness and verdict. A run that was interrupted continues. A patch is
 accepted if `prove` says that it does the same. That a break of the model stays is no reason to count a right patch as
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 
 import right_patches
 import witness

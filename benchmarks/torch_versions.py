@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "torch_versions.json"
-TESTS = ("tests/dynamic", "tests/test_rules.py", "tests/test_constructs.py", "tests/test_versions.py")
+TESTS = ("tests/dynamic", "tests/rules/test_rules.py", "tests/rules/test_constructs.py", "tests/rules/test_versions.py")
 OF_SAMPLES = ("numpy", "scipy", "einops", "tqdm")
 """What samples import."""
 FACTS = "import json, platform, torch; print(json.dumps([torch.__version__, platform.python_version()]))"

@@ -74,7 +74,8 @@ def describe() -> str:
     imports = find_imports(modules)
     text = (
         "## Which component imports which\n\n"
-        "A component imports only components of the rows below it. `tests/test_rooms.py` lists what each may import.\n\n"
+        "A component imports only components of the rows below it. `tests/project/test_rooms.py` lists what each may "
+        "import.\n\n"
         f"```text\n{_draw(find_levels(imports))}```\n\n"
         "| component | imports |\n|---|---|\n"
     )

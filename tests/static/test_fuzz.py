@@ -21,7 +21,7 @@ from tcready.portable.options import ReadOptions
 from tcready.schema.enums import TcreadyError
 from tcready.schema.static import StaticResult
 
-TESTS = Path(__file__).parent.parent
+HELPERS = Path(__file__).parents[1] / "helpers"
 SECONDS = 6.0
 """CPU time for one file: many times what any of these takes, and far below what an explosion takes."""
 
@@ -281,7 +281,7 @@ def test_results_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     outputs = []
     for seed in ("0", "1"):
         done = subprocess.run(
-            [sys.executable, "-c", DIGEST, str(TESTS), str(tmp_path), *names, *map(str, _library_files()[:12])],
+            [sys.executable, "-c", DIGEST, str(HELPERS), str(tmp_path), *names, *map(str, _library_files()[:12])],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
