@@ -11,6 +11,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -237,9 +238,21 @@ def get_inputs():
 @pytest.mark.torch
 def test_over_both_modes_the_target_is_run_in_each(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        "        if self.training:\n            print(1)\n        return x + 1 if x.sum() > 0 else x\n\n\n"
-        "def get_inputs():\n    return [torch.ones(2)]\n"
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    if self.training:
+                        print(1)
+                    return x + 1 if x.sum() > 0 else x
+
+
+            def get_inputs():
+                return [torch.ones(2)]
+        """)
     )
     announced: list[str] = []
     report = check(["model.py"], mode="both", root=tmp_path, announce=announced.append)
@@ -337,7 +350,13 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
         (package / name).symlink_to(ROOT / "analyzer" / name)
     (package / "reports").symlink_to(ROOT / "reports")
     (tmp_path / "consumer.py").write_text(CONSUMER)
-    (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-tcready.*]\nfollow_imports = silent\n")  # as if installed
+    (tmp_path / "mypy.ini").write_text(
+        dedent("""\
+        [mypy]
+        [mypy-tcready.*]
+        follow_imports = silent
+    """)
+    )  # as if installed
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "consumer.py"],
         cwd=tmp_path,

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -133,7 +134,16 @@ def test_what_is_no_arm_is_refused(wanted: dict[str, object], words: str) -> Non
 def test_a_patched_arm_holds_the_changed_text(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("a = 1\nb = 2\n")
     patch = tmp_path / "own.patch"
-    patch.write_text("--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n")
+    patch.write_text(
+        dedent("""\
+        --- a/m.py
+        +++ b/m.py
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b = 2
+        +b = 3
+    """)
+    )
     options = BenchOptions(patch=str(patch))
     found = bench_run.arms_of(options, SEEN, tmp_path)[-1]
     assert (found.name, found.sources) == ("patched", ((str(tmp_path / "m.py"), "a = 1\nb = 3\n"),))
@@ -157,7 +167,16 @@ def test_a_folder_of_fixes_brings_its_settings(tmp_path: Path) -> None:
     (folder / "site-packages.patch").write_text("")
     assert arms(**asked)["patched"] == f"{line}\nmodel = torch.compile(model)"
     patch = folder / "own.patch"
-    patch.write_text("--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n")
+    patch.write_text(
+        dedent("""\
+        --- a/m.py
+        +++ b/m.py
+        @@ -1,2 +1,2 @@
+         a = 1
+        -b = 2
+        +b = 3
+    """)
+    )
     code = f"# after: git apply {patch}\n{line}\nmodel = torch.compile(model)"
     assert arms(**asked)["patched"] == code
     for wrong in ("[]", '{"settings_code": "x"}', '{"settings_code": [1]}', "{"):
@@ -187,8 +206,23 @@ def sizes(tmp_path: Path, text: str) -> tuple[Sizes, ...]:
 
 def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
     expected = (Sizes((("batch", 1), ("length", 128)), 5.0), Sizes((("batch", 8), ("length", 512)), 1.0))
-    assert sizes(tmp_path, "batch,length,count\n1,128,2\n8,512,1\n1,128,3\n") == expected
-    lines = '{"batch": 1, "length": 128, "count": 5}\n\n{"batch": 8, "length": 512}\n'
+    assert (
+        sizes(
+            tmp_path,
+            dedent("""\
+        batch,length,count
+        1,128,2
+        8,512,1
+        1,128,3
+    """),
+        )
+        == expected
+    )
+    lines = dedent("""\
+        {"batch": 1, "length": 128, "count": 5}
+
+        {"batch": 8, "length": 512}
+    """)
     assert sizes(tmp_path, lines) == expected
     assert expected[1].name == "batch 8, length 512"
     turned = '{"batch": 1, "length": 128, "count": 2}\n{"length": 128, "count": 3, "batch": 1}\n'
@@ -200,11 +234,25 @@ def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
     [
         ("", "no row"),
         ("length\n", "no row"),
-        ("length\n12\nx\n", ":3: length is 'x'"),
+        (
+            dedent("""\
+            length
+            12
+            x
+        """),
+            ":3: length is 'x'",
+        ),
         ("length, length\n1,2\n", "a unique name"),
         ("length,\n1,2\n", "a unique name"),
         ('{"a": 1}\n{"b": 1}\n', ":2: the columns differ"),
-        ("a,count\n1,1e308\n1,1e308\n", "too large"),
+        (
+            dedent("""\
+            a,count
+            1,1e308
+            1,1e308
+        """),
+            "too large",
+        ),
         ("a\n" + "\n".join(map(str, range(1, 70))), "at most 64"),
         ("length\n1.5\n", "expected a whole number"),
         ("length\n0\n", "expected a whole number"),

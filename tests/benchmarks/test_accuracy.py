@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -66,7 +67,17 @@ def test_what_dynamo_gave_up_is_not_judged(tmp_path: Path) -> None:
     """Behind a break that gives up the rest of a function nothing was traced, nor behind an error of the compiled call; a
     break that splits the function leaves the rest to be judged."""
     (tmp_path / "m.py").write_text(
-        "def f(x):\n    x += 1\n    x.item()\n    x += 2\n    return x\n\n\ndef g(x):\n    return x\n"
+        dedent("""\
+            def f(x):
+                x += 1
+                x.item()
+                x += 2
+                return x
+
+
+            def g(x):
+                return x
+        """)
     )
 
     def traced(action: str, error: str | None = None) -> set[int]:

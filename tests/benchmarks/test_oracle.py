@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import BREAKING, HELPER, NET
@@ -133,7 +134,14 @@ def test_installed_files_have_a_package_and_a_version(tmp_path: Path) -> None:
     about.mkdir()
     (site / "nets" / "net.py").write_text(NET, encoding="utf-8")
     (site / "nets" / "helper.py").write_text(HELPER, encoding="utf-8")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: some-nets\nVersion: 1.2\n", "utf-8")
+    (about / "METADATA").write_text(
+        dedent("""\
+        Metadata-Version: 2.1
+        Name: some-nets
+        Version: 1.2
+    """),
+        "utf-8",
+    )
     (about / "RECORD").write_text("nets/net.py,,\nnets/helper.py,,\n", encoding="utf-8")
     alone, followed = oracle.list_installed([site])
     assert (alone.name, alone.package, alone.version) == ("nets/net.py", "some-nets", "1.2")

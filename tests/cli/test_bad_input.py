@@ -11,6 +11,7 @@ import sysconfig
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import fixture_markers
@@ -160,7 +161,15 @@ def test_a_class_that_does_not_exist_is_one_line(arguments: list[str]) -> None:
 def test_a_target_that_is_not_there_does_not_hide_the_others(
     missing: str, reason: str, jobs: str, tmp_path: Path
 ) -> None:
-    model = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        print(x)\n        return x\n"
+    model = dedent("""\
+        import torch
+
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                print(x)
+                return x
+    """)
     for name in ("model.py", "other.py"):
         (tmp_path / name).write_text(model, encoding="utf-8")
     result = _check(missing, "model.py", "--jobs", jobs, cwd=tmp_path, out=tmp_path / "report.json")
@@ -274,16 +283,16 @@ def test_static_findings_do_not_depend_on_torch(torchless: str, tmp_path: Path) 
 
 def test_no_run_never_loads_torch() -> None:
     """A fresh interpreter that runs the whole command has neither torch nor numpy in its modules."""
-    script = (
-        "import sys\n"
-        "from tcready.cli import main\n"
-        "sys.argv = ['tcready', 'check', 'fixtures/models', '--no-run', '-o', sys.argv[1]]\n"
-        "try:\n"
-        "    main()\n"
-        "except SystemExit:\n"
-        "    pass\n"
-        "print(sorted({'torch', 'numpy'} & set(sys.modules)))\n"
-    )
+    script = dedent("""\
+            import sys
+            from tcready.cli import main
+            sys.argv = ['tcready', 'check', 'fixtures/models', '--no-run', '-o', sys.argv[1]]
+            try:
+                main()
+            except SystemExit:
+                pass
+            print(sorted({'torch', 'numpy'} & set(sys.modules)))
+        """)
     done = subprocess.run(
         [sys.executable, "-c", script, os.devnull], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -299,7 +308,13 @@ def test_python_without_docstrings_is_refused_in_one_line() -> None:
 
 
 def test_what_python_parses_and_does_not_compile_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import torch\nx = 1\nreturn x\n")
+    (tmp_path / "script.py").write_text(
+        dedent("""\
+        import torch
+        x = 1
+        return x
+    """)
+    )
     result = _check("script.py", "--no-run", cwd=tmp_path)
     assert result.exit_code == 2
     assert "script.py: syntax error in line 3: 'return' outside function" in result.stdout
@@ -309,7 +324,14 @@ def test_links_to_files_of_the_project_are_read_and_others_are_named(tmp_path: P
     project, outside = tmp_path / "project", tmp_path / "outside"
     for folder in (project / "real", project / "links", outside):
         folder.mkdir(parents=True)
-    source = "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    source = dedent("""\
+        from torch import nn
+
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return x + 1
+    """)
     (project / "real" / "net.py").write_text(source)
     (outside / "theirs.py").write_text(source)
     (project / "links" / "own.py").symlink_to("../real/net.py")

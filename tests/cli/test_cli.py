@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -95,7 +96,14 @@ def test_a_named_file_that_cannot_be_parsed_is_2_unless_the_hook_is_lenient(
 
 
 def test_a_named_file_without_a_model_is_not_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "steps.py").write_text("import torch\ndef step(x):\n    return x + 1\ndef get_inputs(): ...\n")
+    (project / "steps.py").write_text(
+        dedent("""\
+        import torch
+        def step(x):
+            return x + 1
+        def get_inputs(): ...
+    """)
+    )
     assert run("check", "--no-run", "steps.py") == 2
     written = capsys.readouterr().out
     assert "there is no model in it; to check a function, name it: steps.py::step" in " ".join(written.split())
@@ -482,7 +490,13 @@ def _alive(pid: int) -> bool:
 def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path, sent: str, code: int) -> None:
     """A stand-in interpreter that sleeps: what is interrupted is the launcher's wait."""
     sleeper = project / "sleeping-python"
-    sleeper.write_text("#!/bin/sh\necho $$ > starting && mv starting started\nexec sleep 300\n")
+    sleeper.write_text(
+        dedent("""\
+        #!/bin/sh
+        echo $$ > starting && mv starting started
+        exec sleep 300
+    """)
+    )
     sleeper.chmod(0o755)
     (project / "runs.py").write_text(CLEAN + "\n\ndef get_inputs():\n    return []\n")
 
@@ -592,10 +606,21 @@ def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
 
 def test_names_that_torch_refuses_in_a_dict_of_modules(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "heads.py").write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.heads = nn.ModuleDict(\n"
-        '            {torch.float32: nn.Linear(4, 4), "a.b": nn.Linear(4, 4), "": nn.Linear(4, 4), "c": nn.Linear(4, 4)}\n'
-        '        )\n\n    def forward(self, x):\n        return self.heads["c"](x)\n'
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.heads = nn.ModuleDict(
+                        {torch.float32: nn.Linear(4, 4), "a.b": nn.Linear(4, 4), "": nn.Linear(4, 4), "c": nn.Linear(4, 4)}
+                    )
+
+                def forward(self, x):
+                    return self.heads["c"](x)
+        """)
     )
     assert run("check", "heads.py", "--no-run", "--output-format", "json") == 0
     (target,) = json.loads(capsys.readouterr().out)["predicted"]
@@ -619,8 +644,19 @@ def test_formats_of_findings_alone_say_which_device_is_missing(
 ) -> None:
     pytest.importorskip("torch")
     (project / "gives.py").write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-        "\n\ndef get_inputs():\n    return [torch.ones(2)]\n"
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    return x + 1
+
+
+            def get_inputs():
+                return [torch.ones(2)]
+        """)
     )
     assert run("check", "gives.py", "--device", "xpu:9", "--output-format", form) == 2
     assert "gives.py::Model: import did not run: device xpu:9 is not available here" in capsys.readouterr().err

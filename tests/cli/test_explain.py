@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from commands import run
@@ -204,8 +205,14 @@ def test_what_names_no_finding_is_one_line_and_exit_2(
 
 def test_a_name_of_what_a_finding_is_told_for_finds_it(project: Path) -> None:
     (project / "two.py").write_text(
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
-        "        return x.sum().item() + x.mean().item()\n"
+        dedent("""\
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    return x.sum().item() + x.mean().item()
+        """)
     )
     report = api.check("two.py", root=project, run=False)
     (finding,) = report.findings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -151,8 +152,14 @@ def test_every_key_is_an_option_and_help_needs_no_valid_table(
 def test_settings_are_shown_with_where_they_came_from(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(
         project,
-        'timeout = 30\nignore = ["TCR3"]\nlow = true\nper-file-ignores = { "a.py" = ["TCR1"] }\n'
-        '[tool.tcready.targets.net]\ntarget = "src/model.py::Net"\nweights = { one = 2 }',
+        dedent("""\
+            timeout = 30
+            ignore = ["TCR3"]
+            low = true
+            per-file-ignores = { "a.py" = ["TCR1"] }
+            [tool.tcready.targets.net]
+            target = "src/model.py::Net"
+            weights = { one = 2 }"""),
     )
     assert run("check", "absent.py", "--show-settings", "--no-low", "--ignore", "TCR2,TCR5") == 0
     rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]

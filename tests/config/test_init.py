@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import yaml
@@ -66,7 +67,12 @@ def test_both_files_are_made_and_a_second_time_nothing_is_done(
         b'[project]\nname = "a"  # kept\n\n[tool.ruff]\nline-length = 1e2\n',
         b"[tool]\na.b = 1",
         b'[[tool.mypy.overrides]]\r\nmodule = ["a"]\r\n',
-        'title = "caf\u00e9"\n[tool.black]\n\n\n'.encode(),
+        dedent("""\
+            title = "café"
+            [tool.black]
+
+
+        """).encode(),
     ],
 )
 def test_toml_keeps_what_was_there(project: Path, text: bytes) -> None:
@@ -97,14 +103,69 @@ LOCAL = yaml.safe_load(init.LOCAL)
 @pytest.mark.parametrize(
     "text",
     [
-        "repos:\n- repo: a\n  hooks:\n  - id: b\n",
-        "repos:\n  - repo: a\n    hooks:\n      - id: b",
-        "# top\n---\nci: {skip: [a]}\n\nrepos:  # all of them\n\n  # one\n  - repo: a\n    hooks: []\n\nexclude: ^x\n",
-        "repos:\n-   repo: a\n    hooks:\n    -   id: b\n        # -   id: c\n\n# the end\n",
+        dedent("""\
+            repos:
+            - repo: a
+              hooks:
+              - id: b
+        """),
+        dedent("""\
+            repos:
+              - repo: a
+                hooks:
+                  - id: b"""),
+        dedent("""\
+            # top
+            ---
+            ci: {skip: [a]}
+
+            repos:  # all of them
+
+              # one
+              - repo: a
+                hooks: []
+
+            exclude: ^x
+        """),
+        dedent("""\
+            repos:
+            -   repo: a
+                hooks:
+                -   id: b
+                    # -   id: c
+
+            # the end
+        """),
         "repos:\r\n- repo: a\r\n  hooks: [{id: b}]\r\nfail_fast: true\r\n",
-        "repos:\n- repo: a\n  hooks:\n  - id: b\n    args: [\n      '--x',\n      y]\n",
-        "repos:\n- repo: a\n  hooks:\n  - id: b\n    files: |\n      (?x)^(\n        a|\n        # b\n      )$\n",
-        "repos:\n- repo: a\n  hooks:\n  - id: b\n    name: \"it's\n      two lines\"\n    entry: it's\n",
+        dedent("""\
+            repos:
+            - repo: a
+              hooks:
+              - id: b
+                args: [
+                  '--x',
+                  y]
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+              hooks:
+              - id: b
+                files: |
+                  (?x)^(
+                    a|
+                    # b
+                  )$
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+              hooks:
+              - id: b
+                name: "it's
+                  two lines"
+                entry: it's
+        """),
     ],
 )
 def test_yaml_gets_the_entry_at_the_end_of_its_list(project: Path, text: str) -> None:
@@ -128,12 +189,47 @@ def test_yaml_gets_the_entry_at_the_end_of_its_list(project: Path, text: str) ->
         "repos:\n",
         "exclude: ^x\n",
         "repos:\n  a: b\n",
-        "repos:\n- repo: a\n  hooks: [\n{id: b}\n]\n",
-        "repos:\n- repo: a\n  hooks: [{id: b},\n{id: c}]\nci: {}\n",
-        "repos:\n- repo: a\n  name: 'b\nc: d'\n",
-        "repos:\n- repo: a\n  hooks:\n  - id: b\n    entry: |+\n      x\n\n",
-        "repos:\n- repo: a\n---\nrepos:\n- repo: b\n",
-        "repos:\n- repo: a\n...\n",
+        dedent("""\
+            repos:
+            - repo: a
+              hooks: [
+            {id: b}
+            ]
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+              hooks: [{id: b},
+            {id: c}]
+            ci: {}
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+              name: 'b
+            c: d'
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+              hooks:
+              - id: b
+                entry: |+
+                  x
+
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+            ---
+            repos:
+            - repo: b
+        """),
+        dedent("""\
+            repos:
+            - repo: a
+            ...
+        """),
         "repos:\n-\trepo: a\n",
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from measuring import measure
@@ -45,9 +46,16 @@ def example():
 DYNAMO = Arm("dynamo", 'model = torch.compile(model, backend="eager")')
 DIES = Arm(
     "dies",
-    "n = [0]\ndef b(gm, inputs):\n    def f(*a):\n        n[0] += 1\n        if n[0] > 20:\n"
-    "            __import__('os').abort()\n        return gm(*a)\n    return f\n"
-    "model = torch.compile(model, backend=b)",
+    dedent("""\
+        n = [0]
+        def b(gm, inputs):
+            def f(*a):
+                n[0] += 1
+                if n[0] > 20:
+                    __import__('os').abort()
+                return gm(*a)
+            return f
+        model = torch.compile(model, backend=b)"""),
 )
 LEAVES_AT_ONCE = Arm("leaves", "__import__('os')._exit(3)")
 

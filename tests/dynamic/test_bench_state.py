@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, cast
 
 import pytest
@@ -219,8 +220,13 @@ def test_arms_begin_with_the_same_state_and_are_called_equally_often(
 ) -> None:
     slow = Arm(
         "slow",
-        "import time\ninner = model\ndef model(x):\n    time.sleep(0.02)\n    return inner(x)\n"
-        'model = torch.compile(model, backend="eager")',
+        dedent("""\
+            import time
+            inner = model
+            def model(x):
+                time.sleep(0.02)
+                return inner(x)
+            model = torch.compile(model, backend="eager")"""),
     )
     monkeypatch.setenv("TORCHINDUCTOR_FREEZING", "1")
     monkeypatch.setenv("TORCH_LOGS", "dynamo")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from observing import observe_target, report_of
@@ -144,7 +145,15 @@ def test_what_gave_the_inputs(tmp_path: Path) -> None:
     assert run(tmp_path, "pass").inputs_from == "option"
     found = observe_target("model.py::Model", root=tmp_path)
     assert found.inputs_from == "convention"
-    (tmp_path / "bare.py").write_text("from torch import nn\n\n\nclass Net(nn.Identity):\n    pass\n")
+    (tmp_path / "bare.py").write_text(
+        dedent("""\
+        from torch import nn
+
+
+        class Net(nn.Identity):
+            pass
+    """)
+    )
     bare = observe_target("bare.py::Net", root=tmp_path, synthesise=True)
     assert bare.inputs_from == "made_up"
     assert {item.stage: item.reason for item in bare.stages} == {

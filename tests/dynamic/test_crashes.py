@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from observing import observe_target
@@ -17,7 +18,14 @@ from tcready.schema.observation import Observation, Stage
 
 pytestmark = pytest.mark.torch
 
-HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [torch.ones(2)]\n\n"
+HEAD = dedent("""\
+    import torch
+    from torch import nn
+
+    def get_inputs():
+        return [torch.ones(2)]
+
+""")
 
 
 def run(root: Path, source: str | None, target: str = "model.py", **options: object) -> Observation:
@@ -63,7 +71,17 @@ def test_exit_without_a_word(tmp_path: Path) -> None:
 
 
 def test_sys_exit_at_import(tmp_path: Path) -> None:
-    stage = failed(run(tmp_path, "import sys\nsys.exit(4)\ndef get_inputs(): ...\nclass Model: ...\n"))
+    stage = failed(
+        run(
+            tmp_path,
+            dedent("""\
+        import sys
+        sys.exit(4)
+        def get_inputs(): ...
+        class Model: ...
+    """),
+        )
+    )
     assert (stage.stage, stage.detail) == ("import", "the code called sys.exit(4) (model.py:2)")
 
 

@@ -60,7 +60,15 @@ def parity(seen: Observation) -> tuple[str, str]:
     [
         ("y = self.layer(x)\nself.cache.copy_(y * 0.97 if traced() else y)\nreturn y", X, "buffer cache"),
         ("y = self.layer(x)\nself.plain = y * 0.97 if traced() else y\nreturn y", X, "attribute plain"),
-        ("y = self.layer(x)\nif traced():\n    self.layer.bias.add_(1.0)\nreturn y", X, "parameter layer.bias"),
+        (
+            dedent("""\
+            y = self.layer(x)
+            if traced():
+                self.layer.bias.add_(1.0)
+            return y"""),
+            X,
+            "parameter layer.bias",
+        ),
         (
             "y = self.layer(x)\nrest[0][:, 1 if traced() else 0] = y\nreturn y",
             "(torch.randn(4, 16), torch.zeros(4, 3, 16))",
@@ -146,10 +154,22 @@ def test_what_only_eager_code_caches_is_no_mistake(tmp_path: Path) -> None:
     ("body", "inputs"),
     [
         (
-            "if not hasattr(self, 'k'):\n    self.k = torch.empty(4, 64)\ny = self.layer(x)\nself.k[:, :16] = y\nreturn y",
+            dedent("""\
+                if not hasattr(self, 'k'):
+                    self.k = torch.empty(4, 64)
+                y = self.layer(x)
+                self.k[:, :16] = y
+                return y"""),
             X,
         ),
-        ("import time\ny = self.layer(x)\nself.cache.fill_(time.perf_counter())\nreturn y", X),
+        (
+            dedent("""\
+            import time
+            y = self.layer(x)
+            self.cache.fill_(time.perf_counter())
+            return y"""),
+            X,
+        ),
         ("if not hasattr(self, 'lazy'):\n    self.lazy = 1\nreturn self.layer(x)", X),
     ],
     ids=["unwritten memory", "time", "flag"],

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
@@ -178,7 +179,12 @@ def test_a_copy_that_stops_the_server_stops_no_run(tmp_path: Path, server: ForkS
 
 def test_what_a_copy_forks_ends_with_it(tmp_path: Path, server: ForkServer) -> None:
     """A process that leaves the group, of which /proc shows the environment of the server."""
-    extra = "def leave():\n    pid = os.fork()\n    if pid:\n        return pid\n"
+    extra = dedent("""\
+        def leave():
+            pid = os.fork()
+            if pid:
+                return pid
+    """)
     extra += "    os.setsid()\n    time.sleep(300)\n"
     folder = write(tmp_path, "open('left', 'w').write(str(leave()))", extra)
     observe_target("model.py", root=folder, server=server)
@@ -277,8 +283,11 @@ def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(tmp_path: Path, monke
     """With a driver that answers as CUDA's does: in a copy of a process that had called it, it is not initialised."""
     source = tmp_path / "driver.c"
     source.write_text(
-        "#include <unistd.h>\nstatic int first;\n"
-        "int cuInit(unsigned f) { if (!first) first = getpid(); return first == getpid() ? 0 : 3; }\n"
+        dedent("""\
+            #include <unistd.h>
+            static int first;
+            int cuInit(unsigned f) { if (!first) first = getpid(); return first == getpid() ? 0 : 3; }
+        """)
     )
     library = tmp_path / "libcuda.so.1"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)

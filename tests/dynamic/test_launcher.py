@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -146,13 +147,17 @@ def test_two_processes_and_what_ddp_parts(tmp_path: Path) -> None:
 @pytest.mark.release
 def test_a_target_that_brings_its_own_collectives_and_ddp(tmp_path: Path) -> None:
     source = NET + (
-        "class Model(nn.Module):\n"
-        "    def __init__(self):\n        super().__init__()\n"
-        "        self.inner = nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)\n"
-        "    def forward(self, x):\n"
-        "        total = x.clone()\n        distributed.all_reduce(total)\n"
-        "        assert total[0, 0] == 2\n"
-        "        return self.inner(total)\n"
+        dedent("""\
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner = nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)
+                def forward(self, x):
+                    total = x.clone()
+                    distributed.all_reduce(total)
+                    assert total[0, 0] == 2
+                    return self.inner(total)
+        """)
     )
     seen = run(tmp_path, source, "model.py::Model", processes=2)
     assert [failure.partition(":")[0] for failure in failures(seen)] == []

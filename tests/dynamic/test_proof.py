@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType
 from typing import Any
 
@@ -367,14 +368,35 @@ def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_an_imported_function_is_called_alone(tmp_path: Path) -> None:
-    before = "def gate(x):\n    if x.sum() > 1000:\n        x = x * 2\n    return x\n"
-    after = "import torch\n\n\ndef gate(x):\n    return torch.where(x.sum() > 1000, x * 2, x)\n"
+    before = dedent("""\
+        def gate(x):
+            if x.sum() > 1000:
+                x = x * 2
+            return x
+    """)
+    after = dedent("""\
+        import torch
+
+
+        def gate(x):
+            return torch.where(x.sum() > 1000, x * 2, x)
+    """)
     path = tmp_path / "gates.py"
     path.write_text(before)
     (tmp_path / "model.py").write_text(
-        "import torch\nfrom gates import gate as limited\n\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return limited(x.sigmoid() * 10)\n\n\n"
-        "def get_inputs():\n    return [torch.randn(4, 8)]\n"
+        dedent("""\
+            import torch
+            from gates import gate as limited
+
+
+            class Model(torch.nn.Module):
+                def forward(self, x):
+                    return limited(x.sigmoid() * 10)
+
+
+            def get_inputs():
+                return [torch.randn(4, 8)]
+        """)
     )
     differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
     variant = Variant("where", ((str(path), after),), (), differs.functions)
@@ -426,9 +448,19 @@ def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path
     path = tmp_path / "sums.py"
     path.write_text(before)
     (tmp_path / "model.py").write_text(
-        "import torch\nfrom sums import add\n\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x, m, k):\n        return add(x.clone(), x.clone(), m, k) + x\n\n\n"
-        "def get_inputs():\n    return [torch.randn(4, 8), torch.rand(4, 8) > 0.5, torch.arange(32).view(4, 8) % 3]\n"
+        dedent("""\
+            import torch
+            from sums import add
+
+
+            class Model(torch.nn.Module):
+                def forward(self, x, m, k):
+                    return add(x.clone(), x.clone(), m, k) + x
+
+
+            def get_inputs():
+                return [torch.randn(4, 8), torch.rand(4, 8) > 0.5, torch.arange(32).view(4, 8) % 3]
+        """)
     )
     differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
     variant = Variant("where", ((str(path), after),), (), differs.functions)

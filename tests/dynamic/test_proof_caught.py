@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType
 
 import pytest
@@ -16,7 +17,11 @@ from tcready.schema.proof import ProofRequest, Trial, Variant
 from tcready.static.frontend import source
 
 CHECK = "    if x.sum() > 1000:\n        raise ValueError('large')\n    return x\n"
-CHECKS = "import torch\n\n\n" + "\n\n".join(
+CHECKS = dedent("""\
+    import torch
+
+
+""") + "\n\n".join(
     f"def {name}(x):\n{CHECK}" for name in ("in_a_try", "suppressed", "further_out", "of_another_type", "by_nobody")
 )
 MODEL = """\

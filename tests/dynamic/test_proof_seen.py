@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from types import MappingProxyType
 from typing import Any
 
@@ -280,8 +281,12 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "an output twice": ('"again": y + 0', '"again": y'),
     "an output that no gradient may pass": (
         "y = self.norm(self.act(self.part(x)))\n        z",
-        "y = self.norm(self.act(self.part(x)))\n        if not y.requires_grad:\n"
-        "            with torch.inference_mode():\n                y = self.norm(self.act(self.part(x)))\n        z",
+        dedent("""\
+            y = self.norm(self.act(self.part(x)))
+                    if not y.requires_grad:
+                        with torch.inference_mode():
+                            y = self.norm(self.act(self.part(x)))
+                    z"""),
     ),
     "an input that requires grad": _beside("x.requires_grad_(True) if x.is_leaf else None"),
     "a small number": ("* 1e-7", "* 2e-7"),

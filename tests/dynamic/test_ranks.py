@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -165,19 +166,21 @@ class TestARankThatDies:
     def test_the_stage_that_failed_is_the_one_it_was_in(self, tmp_path: Path) -> None:
         """The first rank, which observes for all, is still building the model then."""
         (tmp_path / "model.py").write_text(
-            "import os, signal, time\n"
-            "from torch import nn, ones\n"
-            "class Net(nn.Module):\n"
-            "    def __init__(self):\n"
-            "        super().__init__()\n"
-            "        if os.environ.get('RANK') == '0':\n"
-            "            time.sleep(60)\n"
-            "    def forward(self, x):\n"
-            "        if os.environ.get('RANK') == '1':\n"
-            "            os.kill(os.getpid(), signal.SIGKILL)\n"
-            "        return x\n"
-            "def get_inputs():\n"
-            "    return [ones(2)]\n"
+            dedent("""\
+                import os, signal, time
+                from torch import nn, ones
+                class Net(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        if os.environ.get('RANK') == '0':
+                            time.sleep(60)
+                    def forward(self, x):
+                        if os.environ.get('RANK') == '1':
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        return x
+                def get_inputs():
+                    return [ones(2)]
+            """)
         )
         seen = observe_target(
             "model.py::Net", root=str(tmp_path), inputs="model.py::get_inputs", processes=2, timeout=90
@@ -391,12 +394,24 @@ def test_where_ranks_stood() -> None:
 
 def test_who_died_first() -> None:
     """As `torch.distributed.run` of torch 2.13 prints it; the root cause need not be the rank that was killed."""
-    printed = (
-        "Failures:\n[1]:\n  time      : 2026-01-01_00:00:00\n  host      : here\n  rank      : 1 (local_rank: 1)\n"
-        "  exitcode  : -9 (pid: 12)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 12\n"
-        "------\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_00:00:00\n  host      : here\n"
-        "  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 11)\n  error_file: <N/A>\n"
-    )
+    printed = dedent("""\
+            Failures:
+            [1]:
+              time      : 2026-01-01_00:00:00
+              host      : here
+              rank      : 1 (local_rank: 1)
+              exitcode  : -9 (pid: 12)
+              error_file: <N/A>
+              traceback : Signal 9 (SIGKILL) received by PID 12
+            ------
+            Root Cause (first observed failure):
+            [0]:
+              time      : 2026-01-01_00:00:00
+              host      : here
+              rank      : 0 (local_rank: 0)
+              exitcode  : 1 (pid: 11)
+              error_file: <N/A>
+        """)
     assert first_dead(printed) == (1, -9)
     assert first_dead(printed.replace(": -9", ": -15")) == (0, 1)
     assert first_dead("no such table") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zipfile
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from observing import observe_target
@@ -103,10 +104,16 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
         tmp_path,
         torch_utils="FACTOR = 3\n",
         model=(
-            "import torch\nimport torch_utils\nfrom torch import nn\n"
-            "class Model(nn.Module):\n"
-            "    def forward(self, x):\n        return x * torch_utils.FACTOR\n"
-            "def get_inputs():\n    return [torch.ones(2)]\n"
+            dedent("""\
+                import torch
+                import torch_utils
+                from torch import nn
+                class Model(nn.Module):
+                    def forward(self, x):
+                        return x * torch_utils.FACTOR
+                def get_inputs():
+                    return [torch.ones(2)]
+            """)
         ),
     )
     seen = observe_target("model.py", root=str(tmp_path))
@@ -117,7 +124,12 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.release
 def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
-    text = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    text = dedent("""\
+        import torch
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return x + 1
+    """)
     write(tmp_path, json=text + "def get_inputs():\n    return [torch.ones(2)]\n")
     seen = observe_target("json.py", root=str(tmp_path))
     assert failures(seen) == []
@@ -134,12 +146,20 @@ def test_package_relative_and_sibling_imports_and_site_folder(tmp_path: Path, mo
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/from_path.py").write_text("THREE = 3\n")
     (tmp_path / "src/pkg/sub/net.py").write_text(
-        "import torch\nfrom torch import nn\nfrom ..helpers import double\nfrom .sibling import ONE\n"
-        "import sibling\nimport at_root\nimport from_path\n"
-        "class Net(nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return double(x) + ONE + sibling.ONE + at_root.TWO + from_path.THREE\n"
-        "    def get_example_inputs(self):\n        return torch.ones(2)\n"
+        dedent("""\
+            import torch
+            from torch import nn
+            from ..helpers import double
+            from .sibling import ONE
+            import sibling
+            import at_root
+            import from_path
+            class Net(nn.Module):
+                def forward(self, x):
+                    return double(x) + ONE + sibling.ONE + at_root.TWO + from_path.THREE
+                def get_example_inputs(self):
+                    return torch.ones(2)
+        """)
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
     seen = observe_target("src/pkg/sub/net.py", root=str(tmp_path))
@@ -162,19 +182,32 @@ def test_kernelbench_and_lightning_conventions_run(tmp_path: Path) -> None:
     write(
         tmp_path,
         bench=(
-            "import torch\nfrom torch import nn\n"
-            "class Model(nn.Module):\n"
-            "    def __init__(self, width):\n        super().__init__()\n        self.lin = nn.Linear(width, 1)\n"
-            "    def forward(self, x):\n        return self.lin(x)\n"
-            "def get_inputs():\n    return [torch.rand(2, 5)]\n"
-            "def get_init_inputs():\n    return [5]\n"
+            dedent("""\
+                import torch
+                from torch import nn
+                class Model(nn.Module):
+                    def __init__(self, width):
+                        super().__init__()
+                        self.lin = nn.Linear(width, 1)
+                    def forward(self, x):
+                        return self.lin(x)
+                def get_inputs():
+                    return [torch.rand(2, 5)]
+                def get_init_inputs():
+                    return [5]
+            """)
         ),
         light=(
-            "import torch\nfrom torch import nn\n"
-            "class Lit(nn.Module):\n"
-            "    def __init__(self):\n        super().__init__()\n"
-            "        self.example_input_array = torch.ones(2, 5)\n"
-            "    def forward(self, x):\n        return x + 1\n"
+            dedent("""\
+                import torch
+                from torch import nn
+                class Lit(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.example_input_array = torch.ones(2, 5)
+                    def forward(self, x):
+                        return x + 1
+            """)
         ),
     )
     seen = observe_target("bench.py", root=str(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -66,7 +67,15 @@ def run(root: Path, *targets: str, **options: Any) -> tuple[Report, list[str]]:
 
 
 def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
-    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndevice = "auto"\n')
+    project(
+        tmp_path,
+        TABLE
+        + dedent("""\
+        inputs = "src/model.py::one"
+        mode = "train"
+        device = "auto"
+    """),
+    )
     report, told = run(tmp_path, "src/model.py")
     assert told == ["running src/model.py::Net with inputs from src/model.py::one"]
     assert ran(report) == ["src/model.py::Net"]
@@ -84,7 +93,16 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
 
 @pytest.mark.release
 def test_flags_win_over_the_project(tmp_path: Path) -> None:
-    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\nmode = "train"\ndtype = "float64"\ntimeout = 0.01\n')
+    project(
+        tmp_path,
+        TABLE
+        + dedent("""\
+        inputs = "src/model.py::one"
+        mode = "train"
+        dtype = "float64"
+        timeout = 0.01
+    """),
+    )
     report, _ = run(tmp_path, "src/model.py::Net", mode="infer", dtype="bfloat16", timeout=300)
     net = report.targets[0]
     assert net.mode == "infer"
@@ -157,7 +175,12 @@ def test_a_table_that_says_what_it_cannot_say(tmp_path: Path, text: str, message
 
 def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.tcready.targets]\na = {target = "m.py::A"}\nb = {target = "m.py::B"}\nc = {target = "pkg.m::A"}\n'
+        dedent("""\
+            [tool.tcready.targets]
+            a = {target = "m.py::A"}
+            b = {target = "m.py::B"}
+            c = {target = "pkg.m::A"}
+        """)
     )
     tables = target_tables(tmp_path)
 
@@ -183,8 +206,14 @@ def test_a_module_in_a_table_is_the_file_that_is_named_and_the_other_way_round(t
     (package / "__init__.py").touch()
     (package / "net.py").write_text("class Net: ...\n", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.tcready.targets.net]\ntarget = "mypackage.net::Net"\ninputs = "inputs.py::make"\n'
-        '[tool.tcready.targets.other]\ntarget = "src/mypackage/net.py::Other"\ninputs = "inputs.py::make"\n',
+        dedent("""\
+            [tool.tcready.targets.net]
+            target = "mypackage.net::Net"
+            inputs = "inputs.py::make"
+            [tool.tcready.targets.other]
+            target = "src/mypackage/net.py::Other"
+            inputs = "inputs.py::make"
+        """),
         encoding="utf-8",
     )
     tables = target_tables(tmp_path)

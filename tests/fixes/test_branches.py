@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -27,72 +28,296 @@ HEAD = f"""{PRELUDE}class Model(nn.Module):
 
 # fmt: off
 SAME = {
-    "two returns": "if x.sum() > 0:\n    return x + 1\nelse:\n    return x - 1",
-    "early return": "# why\nif x.sum() > 0:\n    return x + 1  # up\nreturn -x",
-    "early return, statements behind": "if x.sum() > 0:\n    return x * 2\ny = x * 3\ny = y + x\nreturn y",
-    "early return of what changes": "if x.sum() == 0:\n    return x * 2\nx = x / x.sum()\nreturn x",
+    "two returns": dedent("""\
+        if x.sum() > 0:
+            return x + 1
+        else:
+            return x - 1"""),
+    "early return": dedent("""\
+        # why
+        if x.sum() > 0:
+            return x + 1  # up
+        return -x"""),
+    "early return, statements behind": dedent("""\
+        if x.sum() > 0:
+            return x * 2
+        y = x * 3
+        y = y + x
+        return y"""),
+    "early return of what changes": dedent("""\
+        if x.sum() == 0:
+            return x * 2
+        x = x / x.sum()
+        return x"""),
     "early return of a tuple": "if x.sum() > 0:\n    return x * 2, x + 1\nreturn x * 3, x + 1",
-    "early returns": "if x.sum() > 30:\n    return x\ny = x * 2\nif y.sum() > 0:\n    return y + 1\nreturn y * x",
+    "early returns": dedent("""\
+        if x.sum() > 30:
+            return x
+        y = x * 2
+        if y.sum() > 0:
+            return y + 1
+        return y * x"""),
     "early return behind Python": "if self.flag and x.sum() > 0:\n    return x + 1\nreturn -x",
     "one arm": "if x.sum() > 0:\n    x = x * 2\nreturn x",
-    "brackets": "if x.mean() > 0:\n    y = (x + 1)\nelse:\n    y = x - 1\nreturn y",
-    "several names": "if x.sum() > 0:\n    a, b = x + 1, x * 2\nelse:\n    a, b = x - 1, x * 3\nreturn a * b",
-    "names that depend": "y = x * 2\nz = x * 3\nif y.sum() > 0:\n    y = y + 1\n    z = z * y\nreturn y + z",
-    "swap": "y = x * 2\nif x.sum() > 0:\n    x, y = y, x\nreturn x - y",
-    "test reads what changes": "y = x * 1\nz = x * 2\nif y.sum() > 0:\n    y = y - 9\n    z = z + 1\nreturn y + z",
-    "elif below Python": "if x.dim() > 4:\n    y = x\nelif x.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y",
-    "elif": "if x.sum() > 3:\n    y = x\nelif x.sum() > 0:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y",
-    "elif that returns": "if x.sum() > 30:\n    return x\nelif x.sum() > 0:\n    return x + 1\nelse:\n    return x - 1",
-    "nested": "y = x\nif x.sum() > 0:\n    if x.max() > 2:\n        y = x * 2\nreturn y",
-    "nested, assigned before": "y = x\nif x.sum() > 0:\n    y = x * 2\n    if x.max() > 2:\n        y = y + 1\nelse:\n    y = x - 1\nreturn y",
-    "nested Python": "y = x\nif x.sum() > 0:\n    if self.flag:\n        y = x * 2\n    y = y + 1\nreturn y",
-    "in a loop": "for _ in range(3):\n    if x.sum() > 3:\n        x = x * 0.5\nreturn x",
-    "a name of one side": "if not torch.isfinite(x).all():\n    c = torch.finfo(x.dtype).max - 1000\n    x = torch.clamp(x, min=-c, max=c)\nreturn x",
-    "a name of two branches": "if x.isnan().any():\n    c = 3\n    x = x * c\nif x.sum() > 0:\n    c = 4\n    x = x * c\nreturn x",
-    "attribute": "if x.sum() > 0:\n    self.last = x * 2\nelse:\n    self.last = x * 3\nreturn self.last + 1",
+    "brackets": dedent("""\
+        if x.mean() > 0:
+            y = (x + 1)
+        else:
+            y = x - 1
+        return y"""),
+    "several names": dedent("""\
+        if x.sum() > 0:
+            a, b = x + 1, x * 2
+        else:
+            a, b = x - 1, x * 3
+        return a * b"""),
+    "names that depend": dedent("""\
+        y = x * 2
+        z = x * 3
+        if y.sum() > 0:
+            y = y + 1
+            z = z * y
+        return y + z"""),
+    "swap": dedent("""\
+        y = x * 2
+        if x.sum() > 0:
+            x, y = y, x
+        return x - y"""),
+    "test reads what changes": dedent("""\
+        y = x * 1
+        z = x * 2
+        if y.sum() > 0:
+            y = y - 9
+            z = z + 1
+        return y + z"""),
+    "elif below Python": dedent("""\
+        if x.dim() > 4:
+            y = x
+        elif x.sum() > 0:
+            y = x + 1
+        else:
+            y = x - 1
+        return y"""),
+    "elif": dedent("""\
+        if x.sum() > 3:
+            y = x
+        elif x.sum() > 0:
+            y = x + 1
+        else:
+            y = x - 1
+        return y"""),
+    "elif that returns": dedent("""\
+        if x.sum() > 30:
+            return x
+        elif x.sum() > 0:
+            return x + 1
+        else:
+            return x - 1"""),
+    "nested": dedent("""\
+        y = x
+        if x.sum() > 0:
+            if x.max() > 2:
+                y = x * 2
+        return y"""),
+    "nested, assigned before": dedent("""\
+        y = x
+        if x.sum() > 0:
+            y = x * 2
+            if x.max() > 2:
+                y = y + 1
+        else:
+            y = x - 1
+        return y"""),
+    "nested Python": dedent("""\
+        y = x
+        if x.sum() > 0:
+            if self.flag:
+                y = x * 2
+            y = y + 1
+        return y"""),
+    "in a loop": dedent("""\
+        for _ in range(3):
+            if x.sum() > 3:
+                x = x * 0.5
+        return x"""),
+    "a name of one side": dedent("""\
+        if not torch.isfinite(x).all():
+            c = torch.finfo(x.dtype).max - 1000
+            x = torch.clamp(x, min=-c, max=c)
+        return x"""),
+    "a name of two branches": dedent("""\
+        if x.isnan().any():
+            c = 3
+            x = x * c
+        if x.sum() > 0:
+            c = 4
+            x = x * c
+        return x"""),
+    "attribute": dedent("""\
+        if x.sum() > 0:
+            self.last = x * 2
+        else:
+            self.last = x * 3
+        return self.last + 1"""),
     "division": "if x.sum() > 0:\n    x = x / x.sum()\nreturn x",
-    "division by a name": "n = x.norm()\nif n > 1:\n    x = x / n\nreturn x",
+    "division by a name": dedent("""\
+        n = x.norm()
+        if n > 1:
+            x = x / n
+        return x"""),
     "root": "return torch.sqrt(x) if (x >= 0).all() else x",
-    "logarithm": "if (x > 0).all():\n    y = x.log()\nelse:\n    y = x.exp()\nreturn y",
-    "overflow": "if x.max() < 10:\n    y = x.exp()\nelse:\n    y = x * 2\nreturn y",
-    "power": "if (x > 0).all():\n    y = x ** 0.5\nelse:\n    y = x ** 2\nreturn y",
-    "and": "if x.sum() > 0 and x.max() < 100:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y",
-    "or not": "if not (x.sum() > 0 or x.max() < 100):\n    y = x + 1\nelse:\n    y = x - 1\nreturn y",
+    "logarithm": dedent("""\
+        if (x > 0).all():
+            y = x.log()
+        else:
+            y = x.exp()
+        return y"""),
+    "overflow": dedent("""\
+        if x.max() < 10:
+            y = x.exp()
+        else:
+            y = x * 2
+        return y"""),
+    "power": dedent("""\
+        if (x > 0).all():
+            y = x ** 0.5
+        else:
+            y = x ** 2
+        return y"""),
+    "and": dedent("""\
+        if x.sum() > 0 and x.max() < 100:
+            y = x + 1
+        else:
+            y = x - 1
+        return y"""),
+    "or not": dedent("""\
+        if not (x.sum() > 0 or x.max() < 100):
+            y = x + 1
+        else:
+            y = x - 1
+        return y"""),
     "chain": "if 0 < x.sum() < 30:\n    x = x + 1\nreturn x",
     "Python's part": "if self.flag and x.sum() > 0:\n    x = x + 1\nreturn x",
-    "Python's part, else": "if x.sum() > 0 and self.flag:\n    y = x + 1\nelse:\n    y = x - 1\nreturn y",
+    "Python's part, else": dedent("""\
+        if x.sum() > 0 and self.flag:
+            y = x + 1
+        else:
+            y = x - 1
+        return y"""),
     "bool": "if bool(x.sum() > 0):\n    x = x + 1\nreturn x",
     "item": "if x.sum().item() > 0:\n    x = x + 1\nreturn x",
     "number as a test": "if x.sum():\n    x = x + 1\nreturn x",
-    "allclose": "y = x * 2\nif torch.allclose(x, y):\n    y = y + 1\nreturn y",
-    "layers": "if x.sum() > 0:\n    y = self.layer(x)\nelse:\n    y = self.layer(x * 2) + 1\nreturn y",
+    "allclose": dedent("""\
+        y = x * 2
+        if torch.allclose(x, y):
+            y = y + 1
+        return y"""),
+    "layers": dedent("""\
+        if x.sum() > 0:
+            y = self.layer(x)
+        else:
+            y = self.layer(x * 2) + 1
+        return y"""),
     "layers in an expression": "return self.layer(x) if x.sum() > 0 else self.layer(x * 2)",
     "expression": "return (x + 1) if x.sum() > 0 else -x",
     "expression in an expression": "return 1 + (x * 2 if x.sum() > 0 else x)",
     "numbers": "s = 0.25 if x.sum() > 0 else 0.5\nreturn x * s",
-    "numbers in a branch": "if x.sum() > 0:\n    s = 2\nelse:\n    s = 3\nreturn x * s",
+    "numbers in a branch": dedent("""\
+        if x.sum() > 0:
+            s = 2
+        else:
+            s = 3
+        return x * s"""),
     "truth": "c = True if x.sum() > 0 else False\nreturn x * c",
-    "in place": "y = x * 2\nif y.sum() > 0:\n    y += x\nreturn y",
+    "in place": dedent("""\
+        y = x * 2
+        if y.sum() > 0:
+            y += x
+        return y"""),
     "in place on an input": "if x.sum() > 0:\n    x += x * 2\nreturn x",
-    "in place by methods": "y = x * 2\nz = x * 3\nif y.sum() > 0:\n    y.add_(x)\n    z.copy_(y)\n    y.clamp_(max=3)\nreturn y + z",
-    "zeros": "y = x * 2\nif y.sum() > 0:\n    y.zero_()\nreturn y",
-    "mask written": "y = x * 2\nm = y > 4\nif m.any():\n    y[m] = 0.0\nreturn y",
-    "mask filled": "y = x * 2\nm = x[:, 0] > 1\nif m.any():\n    y = y.masked_fill(m.unsqueeze(-1), 7.0)\nreturn y",
-    "mask multiplied": "m = x[:, 0] > 1\nif not m.all():\n    x = x * m[:, None]\nreturn x",
-    "integers multiplied": "m = (x[:, 0] * 3).long()\nif not m.all():\n    x = x * m[:, None]\nreturn x",
-    "integers that sum to zero": "m = (x * 3).long()\nm[0] = -m[1]\nif m.sum() != 0:\n    x = x.masked_fill(m.bool(), 7.0)\nreturn x",
-    "mask chosen": "y = x * 1\nif (x > 1).any():\n    y = torch.where(x > 1, x * 2, y)\nreturn y",
+    "in place by methods": dedent("""\
+        y = x * 2
+        z = x * 3
+        if y.sum() > 0:
+            y.add_(x)
+            z.copy_(y)
+            y.clamp_(max=3)
+        return y + z"""),
+    "zeros": dedent("""\
+        y = x * 2
+        if y.sum() > 0:
+            y.zero_()
+        return y"""),
+    "mask written": dedent("""\
+        y = x * 2
+        m = y > 4
+        if m.any():
+            y[m] = 0.0
+        return y"""),
+    "mask filled": dedent("""\
+        y = x * 2
+        m = x[:, 0] > 1
+        if m.any():
+            y = y.masked_fill(m.unsqueeze(-1), 7.0)
+        return y"""),
+    "mask multiplied": dedent("""\
+        m = x[:, 0] > 1
+        if not m.all():
+            x = x * m[:, None]
+        return x"""),
+    "integers multiplied": dedent("""\
+        m = (x[:, 0] * 3).long()
+        if not m.all():
+            x = x * m[:, None]
+        return x"""),
+    "integers that sum to zero": dedent("""\
+        m = (x * 3).long()
+        m[0] = -m[1]
+        if m.sum() != 0:
+            x = x.masked_fill(m.bool(), 7.0)
+        return x"""),
+    "mask chosen": dedent("""\
+        y = x * 1
+        if (x > 1).any():
+            y = torch.where(x > 1, x * 2, y)
+        return y"""),
     "limit": "if (x > 100).any():\n    x = x.clamp(max=100)\nreturn x",
-    "largest": "y = x * 2\nif y.max() > 5:\n    y[y > 5] = 5\nreturn y",
-    "rows": "y = x * 2\nif y.sum() == 0:\n    y[y.sum(1).eq(0)] = 1\nreturn y",
-    "element": "y = x * 2\nif y.min() == y.max():\n    y[0, 0] = y[0, 0] + 1e-3\nreturn y",
-    "slice": "y = x * 2\nif y.sum() > 0:\n    y[1:] = y[1:] * 2\nreturn y",
-    "message": "y = x + 1\nif y.isnan().any():\n    print('nan')\nreturn y",
+    "largest": dedent("""\
+        y = x * 2
+        if y.max() > 5:
+            y[y > 5] = 5
+        return y"""),
+    "rows": dedent("""\
+        y = x * 2
+        if y.sum() == 0:
+            y[y.sum(1).eq(0)] = 1
+        return y"""),
+    "element": dedent("""\
+        y = x * 2
+        if y.min() == y.max():
+            y[0, 0] = y[0, 0] + 1e-3
+        return y"""),
+    "slice": dedent("""\
+        y = x * 2
+        if y.sum() > 0:
+            y[1:] = y[1:] * 2
+        return y"""),
+    "message": dedent("""\
+        y = x + 1
+        if y.isnan().any():
+            print('nan')
+        return y"""),
     "operator": "c = x.sum() > 0 and x.max() < 3\nreturn x * c",
     "or a number": "c = x.sum() or 1.0\nreturn x * c",
     "not": "c = not x.any()\nreturn x * c",
     "all of a list": "c = all([r.sum() > -1 for r in x])\nreturn x * c",
-    "while": "y = x.abs() + 1\nn = y * 0\nwhile y.max() > 1.5:\n    y = y * 0.5\n    n = n + 1\nreturn y + n",
+    "while": dedent("""\
+        y = x.abs() + 1
+        n = y * 0
+        while y.max() > 1.5:
+            y = y * 0.5
+            n = n + 1
+        return y + n"""),
     "count": "k = len(x.nonzero())\nreturn x * k",
     "assert of an object": "rows = [x, x + 1]\nassert rows\nreturn rows[1]",
 }
@@ -103,14 +328,30 @@ RAISING = {
     "or": "if x.dim() > 5 or (x > 100).any() or x.isnan().any():\n    raise ValueError('big')\nreturn x + 1",
     "and": "if self.flag and (x > 100).any():\n    raise ValueError('big')\nreturn x + 1",
     "both": "if (self.flag and (x > 100).any()) or (x.dim() == 2 and x.sum() < -1e6):\n    raise ValueError('big')\nreturn x + 1",
-    "else": "if (x < 100).all():\n    y = x + 1\nelse:\n    raise ValueError('big')\nreturn y",
-    "elif": "if not self.flag:\n    y = x\nelif (x > 100).any():\n    raise ValueError('big')\nelse:\n    y = x + 1\nreturn y",
+    "else": dedent("""\
+        if (x < 100).all():
+            y = x + 1
+        else:
+            raise ValueError('big')
+        return y"""),
+    "elif": dedent("""\
+        if not self.flag:
+            y = x
+        elif (x > 100).any():
+            raise ValueError('big')
+        else:
+            y = x + 1
+        return y"""),
     "item": "if (x > 100).any().item():\n    raise ValueError('big')\nreturn x + 1",
     "bool": "if bool((x > 100).any()):\n    raise ValueError('big')\nreturn x + 1",
     "not None": "if x is not None and (x > 100).any():\n    raise ValueError('big')\nreturn x + 1",
     "not None, the opposite": "if x is not None and not torch.all(x < 100):\n    raise ValueError('big')\nreturn x + 1",
     "a tensor by its type": "if isinstance(x, torch.Tensor) and x.max() >= 100:\n    raise ValueError('big')\nreturn x + 1",
-    "message before": "if (x > 100).any():\n    text = 'big'\n    raise ValueError(text)\nreturn x + 1",
+    "message before": dedent("""\
+        if (x > 100).any():
+            text = 'big'
+            raise ValueError(text)
+        return x + 1"""),
     "assert": "assert not (x > 100).any(), 'big'\nreturn x + 1",
     "assert of an item": "assert x.max().item() <= 100\nreturn x + 1",
     "assert with a message": "assert self.flag and (x < 100).all(), f'odd {x.shape}'\nreturn x + 1",
@@ -124,12 +365,37 @@ DECLINED = {
     "a number for a tensor": ("if x.sum() > 1:\n    x = 1.0\nreturn x", "shapes"),
     "an effect": ("if x.sum() > 0:\n    self.rows.append(x)\nreturn x", "writes to an object of its surroundings"),
     "bound on one side": ("if x.sum() > 0:\n    y = x * 2\nreturn x if self.flag else y", "on one side only"),
-    "break": ("for _ in range(3):\n    if x.sum() > 0:\n        break\n    x = x + 1\nreturn x", "ends a loop"),
-    "caught": ("try:\n    if x.sum() > 0:\n        raise ValueError('no')\nexcept ValueError:\n    x = x + 1\nreturn x", "caught around it"),
-    "or Python": ("if x.shape[0] > 9 or x.sum() > 0:\n    x = x + 1\nelse:\n    x = x - 1\nreturn x", "neither can be evaluated separately"),
-    "another torch": ("torch = self\nif x.sum() > 0:\n    x = x + 1\nreturn x", "means something else"),
+    "break": (dedent("""\
+        for _ in range(3):
+            if x.sum() > 0:
+                break
+            x = x + 1
+        return x"""), "ends a loop"),
+    "caught": (dedent("""\
+        try:
+            if x.sum() > 0:
+                raise ValueError('no')
+        except ValueError:
+            x = x + 1
+        return x"""), "caught around it"),
+    "or Python": (dedent("""\
+        if x.shape[0] > 9 or x.sum() > 0:
+            x = x + 1
+        else:
+            x = x - 1
+        return x"""), "neither can be evaluated separately"),
+    "another torch": (dedent("""\
+        torch = self
+        if x.sum() > 0:
+            x = x + 1
+        return x"""), "means something else"),
     "operand": ("c = x.sum() and x.mean()\nreturn x * c", "may not be a bool"),
-    "while with a break": ("while x.sum() > 0:\n    x = x - 1\n    if self.flag:\n        break\nreturn x", "a block of its own"),
+    "while with a break": (dedent("""\
+        while x.sum() > 0:
+            x = x - 1
+            if self.flag:
+                break
+        return x"""), "a block of its own"),
     "selected items": ("return x.nonzero()", "capture_dynamic_output_shape_ops"),
     "filtered": ("rows = [r for r in x.unbind() if r.sum() > 0]\nreturn x + len(rows)", "how many items are left"),
 }

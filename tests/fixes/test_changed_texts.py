@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.fixes.rewriting.changes import Changed, changed
@@ -117,7 +118,12 @@ def test_a_function_that_is_left_out_of_what_is_compiled_is_declared_as_it_was(t
     ],
 )
 def test_a_block_without_gradients_is_what_its_decorator_is(block: str, differs: bool) -> None:
-    head = "import torch\n\n\nclass A:\n"
+    head = dedent("""\
+        import torch
+
+
+        class A:
+    """)
     before = f'{head}    @torch.no_grad()\n    def f(self, x):\n        """Doubles."""\n        y = x * 2\n        return y\n'
     after = f'{head}    def f(self, x):\n        """Doubles."""\n{block}'
     path = Path("m.py")

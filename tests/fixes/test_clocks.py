@@ -3,29 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
 from tcready.fixes.rewriting.suggestions import Proposal
 from tcready.static.diagnostics.rule import Declined
 
-HEAD = "import logging\nimport time\nfrom datetime import datetime\nfrom time import perf_counter as now\n\n"
+HEAD = dedent("""\
+    import logging
+    import time
+    from datetime import datetime
+    from time import perf_counter as now
+
+""")
 HEAD += "logger = logging.getLogger(__name__)\n\n"
 TOLD = {
     "printed": (
         "",
-        "start = time.time()  # begin\ny = x * 2\n# told\nprint('took', time.time() - start)\nreturn y",
+        dedent("""\
+            start = time.time()  # begin
+            y = x * 2
+            # told
+            print('took', time.time() - start)
+            return y"""),
         None,
     ),
     "logged": (
         "",
-        "begun = now()\ny = x * 2\nseconds = now() - begun\nlogger.debug('%s for %s', seconds, y.shape)\nreturn y",
+        dedent("""\
+            begun = now()
+            y = x * 2
+            seconds = now() - begun
+            logger.debug('%s for %s', seconds, y.shape)
+            return y"""),
         None,
     ),
     "in a loop": (
         "",
-        "total = 0.0\nfor i in range(2):\n    begun = time.perf_counter()\n    x = x + i\n"
-        "    total += time.perf_counter() - begun\nprint(f'{total} s')\nreturn x * 2",
+        dedent("""\
+            total = 0.0
+            for i in range(2):
+                begun = time.perf_counter()
+                x = x + i
+                total += time.perf_counter() - begun
+            print(f'{total} s')
+            return x * 2"""),
         None,
     ),
     "not used": ("", "y = x * 2\nday = datetime.now()\nreturn y", None),
@@ -36,12 +59,27 @@ TOLD = {
     ),
     "in a try": (
         "",
-        "y = x * 2\ntry:\n    print(time.time())\nexcept OSError:\n    y = y + 1\nreturn y",
+        dedent("""\
+            y = x * 2
+            try:
+                print(time.time())
+            except OSError:
+                y = y + 1
+            return y"""),
         "it stands in a `try`, which would catch what working it out raises",
     ),
 }
 DECLINED = {
-    "a branch": ("", "t = time.time()\ny = x * 2\nif t > 5:\n    y = y + 1\nreturn y", "a branch, a loop"),
+    "a branch": (
+        "",
+        dedent("""\
+        t = time.time()
+        y = x * 2
+        if t > 5:
+            y = y + 1
+        return y"""),
+        "a branch, a loop",
+    ),
     "given back": ("", "t = time.time()\nreturn x * 2, t", "given back"),
     "a factor": ("", "t = time.time()\ny = x * t\nreturn y", "given back"),
     "handed on": ("", "t = time.time()\nself.tell(t)\nreturn x * 2", "compiled calls would be missing"),
@@ -53,7 +91,15 @@ DECLINED = {
     "an item": ("self.t = {}", "y = x * 2\nself.t['a'] = time.time()\nreturn y", "compiled calls would be missing"),
     "kept, and begun nowhere": ("", "self.last = time.time()\nreturn x * 2", "`__init__` gives it none"),
     "kept, and read": ("self.last = 0.0", "self.last = time.time()\nreturn x * self.last", "read where it is compiled"),
-    "a parameter": ("", "y = x * 2\nx = time.time()\nprint(x)\nreturn y", "given back"),
+    "a parameter": (
+        "",
+        dedent("""\
+        y = x * 2
+        x = time.time()
+        print(x)
+        return y"""),
+        "given back",
+    ),
     "a global": ("", "global t\nt = time.time()\nreturn x * 2", "not followed"),
     "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "may do more than return a value"),
     "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
@@ -61,18 +107,33 @@ DECLINED = {
     "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
     "added to a tensor in place": (
         "",
-        "y = x * 2\nt = y\nt += time.time()\nprint(t.shape)\nreturn y",
+        dedent("""\
+            y = x * 2
+            t = y
+            t += time.time()
+            print(t.shape)
+            return y"""),
         "others have too",
     ),
     "added to a buffer in place": (
         "self.b = torch.zeros(8)",
-        "t = self.b\nt += time.time()\nprint(t.shape)\nreturn x * 2",
+        dedent("""\
+            t = self.b
+            t += time.time()
+            print(t.shape)
+            return x * 2"""),
         "others have too",
     ),
     "added to a list": ("self.times = []", "y = x * 2\nself.times += [time.time()]\nreturn y", "others have too"),
     "told in a function inside": (
         "",
-        "t = time.time()\ndef tell():\n    print(t)\ny = x * 2\ntell()\nreturn y",
+        dedent("""\
+            t = time.time()
+            def tell():
+                print(t)
+            y = x * 2
+            tell()
+            return y"""),
         "an inner function",
     ),
     "its names are asked for": (
@@ -155,7 +216,14 @@ def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:
 
 
 def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:
-    text = HEAD + forward("y = x * 2\nstart = now()\n# why\nprint(now() - start)  # told\nreturn y")
+    text = HEAD + forward(
+        dedent("""\
+        y = x * 2
+        start = now()
+        # why
+        print(now() - start)  # told
+        return y""")
+    )
     assert change(tmp_path, text) == text.replace(
         "        start = now()\n        # why\n        print(now() - start)  # told\n",
         "        if not torch.compiler.is_compiling():\n            start = now()\n            # why\n"
@@ -163,7 +231,14 @@ def test_what_follows_is_put_below_one_test(tmp_path: Path) -> None:
     )
 
 
-LOOP = "last = now()\nfor i in range(3):\n    x = x + i\n    this = now()\n    print(i, this - last)\n    last = this\nreturn x"
+LOOP = dedent("""\
+    last = now()
+    for i in range(3):
+        x = x + i
+        this = now()
+        print(i, this - last)
+        last = this
+    return x""")
 
 
 def test_times_that_are_told_together_are_left_out_together(tmp_path: Path) -> None:
@@ -180,10 +255,14 @@ def test_times_that_are_told_together_are_left_out_together(tmp_path: Path) -> N
 
 
 def test_what_is_guarded_is_not_guarded_again(tmp_path: Path) -> None:
-    body = (
-        "if not torch.compiler.is_compiling():\n    last = now()\nx = x + 1\nthis = now()\n"
-        "if not torch.compiler.is_compiling():\n    print(this - last)\nreturn x"
-    )
+    body = dedent("""\
+            if not torch.compiler.is_compiling():
+                last = now()
+            x = x + 1
+            this = now()
+            if not torch.compiler.is_compiling():
+                print(this - last)
+            return x""")
     text = HEAD + forward(body)
     assert change(tmp_path, text) == text.replace(
         "        this = now()\n", "        if not torch.compiler.is_compiling():\n            this = now()\n"

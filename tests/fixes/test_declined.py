@@ -8,6 +8,7 @@ import pkgutil
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import tcready.fixes.rewriters
@@ -31,12 +32,20 @@ LINEAR = "self.l = nn.Linear(8, 8)"
 DECLINED = {
     "a side that is None": (
         "",
-        "z = None\nif x.sum() > 0:\n    z = x * 2\nreturn x if z is None else z",
+        dedent("""\
+            z = None
+            if x.sum() > 0:
+                z = x * 2
+            return x if z is None else z"""),
         "a side gives no tensor",
     ),
     "a list that changes": (
         "",
-        "sizes = [1, 2, 3]\nsizes.append(4)\ni = x.argmax()\nreturn x * sizes[i]",
+        dedent("""\
+            sizes = [1, 2, 3]
+            sizes.append(4)
+            i = x.argmax()
+            return x * sizes[i]"""),
         "the list may be changed elsewhere",
     ),
     "a list of more than numbers": (
@@ -66,7 +75,12 @@ DECLINED = {
     ),
     "an assert that is caught": (
         "",
-        "try:\n    assert x.sum() > 0 and x.max() < 1, f'{x}'\nexcept AssertionError:\n    pass\nreturn x",
+        dedent("""\
+            try:
+                assert x.sum() > 0 and x.max() < 1, f'{x}'
+            except AssertionError:
+                pass
+            return x"""),
         "the error may be caught around it",
     ),
     "repeats that are unpacked": (
@@ -96,7 +110,11 @@ DECLINED = {
     ),
     "a buffer that is converted in a loop": (
         BUFFER,
-        "for i in range(2):\n    self.e = self.e.to(x.dtype)\n    x = x + self.e\nreturn x",
+        dedent("""\
+            for i in range(2):
+                self.e = self.e.to(x.dtype)
+                x = x + self.e
+            return x"""),
         "the buffer is converted in a loop",
     ),
     "a parameter that is kept": (
@@ -145,12 +163,23 @@ DECLINED = {
     ),
     "a context of a stack": (
         "",
-        "with c.ExitStack() as stack:\n    stack.enter_context(threading.Lock())\n    y = x * 2\nreturn y",
+        dedent("""\
+            with c.ExitStack() as stack:
+                stack.enter_context(threading.Lock())
+                y = x * 2
+            return y"""),
         "a context entered through a stack ends where the stack does",
     ),
     "a side that leaves in the middle": (
         "",
-        "if x.sum() > 0:\n    if x.dim() > 1:\n        return x\n    y = x * 2\nelse:\n    y = x\nreturn y",
+        dedent("""\
+            if x.sum() > 0:
+                if x.dim() > 1:
+                    return x
+                y = x * 2
+            else:
+                y = x
+            return y"""),
         "a side exits in the middle",
     ),
     "a chain with an effect": ("", "return x, 0 < x.add_(1).sum() < 3", "an operand is a call that may have an effect"),
@@ -161,25 +190,51 @@ DECLINED = {
     ),
     "a loop that writes elsewhere": (
         "self.n = 0",
-        "while x.sum() > 0:\n    x = x - 1\n    self.n += 1\nreturn x",
+        dedent("""\
+            while x.sum() > 0:
+                x = x - 1
+                self.n += 1
+            return x"""),
         "its body writes to what is not its own",
     ),
     "a loop that Python ends": (
         "",
-        "n = 0\nwhile n < 3 and x.sum() > 0:\n    x = x - 1\n    n = n + 1\nreturn x",
+        dedent("""\
+            n = 0
+            while n < 3 and x.sum() > 0:
+                x = x - 1
+                n = n + 1
+            return x"""),
         "what Python asks of each round changes in the round",
     ),
     "a loop with a value of its own": (
         "",
-        "y = x\nwhile y.sum() > 0:\n    y = y - 1\n    z = y * 2\nreturn z",
+        dedent("""\
+            y = x
+            while y.sum() > 0:
+                y = y - 1
+                z = y * 2
+            return z"""),
         "has no value before the first",
     ),
     "a loop whose names are taken": (
         "",
-        "one_round = x\nwhile x.sum() > 0:\n    x = x - 1\nreturn x + one_round",
+        dedent("""\
+            one_round = x
+            while x.sum() > 0:
+                x = x - 1
+            return x + one_round"""),
         "the names that it would need are taken",
     ),
-    "another `bool`": ("", "bool = 1\nrows = [x]\nassert rows\nreturn x * bool", "`bool` means something else here"),
+    "another `bool`": (
+        "",
+        dedent("""\
+        bool = 1
+        rows = [x]
+        assert rows
+        return x * bool"""),
+        "`bool` means something else here",
+    ),
     "a choice that is mixed": (
         "",
         "a = True if x.dim() > 1 and x.sum() > 0 else False\nreturn x, a",
@@ -202,7 +257,11 @@ DECLINED = {
     ),
     "a list of the file's own": (
         "",
-        "bool = str\nrows = [r for r in x]\nassert rows\nreturn x",
+        dedent("""\
+            bool = str
+            rows = [r for r in x]
+            assert rows
+            return x"""),
         "`bool` means something else here",
     ),
     "a side that the constructor is given": (
@@ -223,12 +282,20 @@ DECLINED = {
     ),
     "a scope whose helper's name is taken": (
         "",
-        "_attention_backends = 1\nwith torch.backends.cuda.sdp_kernel(enable_flash=False):\n    y = x * 2\nreturn y",
+        dedent("""\
+            _attention_backends = 1
+            with torch.backends.cuda.sdp_kernel(enable_flash=False):
+                y = x * 2
+            return y"""),
         "has another name in the file",
     ),
     "a lock where contextlib is another": (
         "self.lock = threading.Lock()",
-        "c = x\nwith self.lock:\n    y = x * 2\nreturn y + c",
+        dedent("""\
+            c = x
+            with self.lock:
+                y = x * 2
+            return y + c"""),
         "`c` means something else here",
     ),
 }
@@ -294,12 +361,24 @@ def test_a_parameter_that_another_call_hands_a_constant_for(given: str, tmp_path
 
 
 def test_a_model_without_init_has_no_place_for_a_buffer(tmp_path: Path) -> None:
-    text = forward("self.n += 1\nreturn x").replace("nn.Module):\n", "nn.Module):\n    n = 0\n\n")
+    text = forward("self.n += 1\nreturn x").replace(
+        "nn.Module):\n",
+        dedent("""\
+        nn.Module):
+            n = 0
+
+    """),
+    )
     assert any(isinstance(each, Declined) and "no `__init__`" in each.reason for each in proposed(tmp_path, text))
 
 
 def test_an_assert_that_a_caller_catches(tmp_path: Path) -> None:
-    body = "try:\n    self.check(x)\nexcept AssertionError:\n    return -x\nreturn x"
+    body = dedent("""\
+        try:
+            self.check(x)
+        except AssertionError:
+            return -x
+        return x""")
     method = "\n    def check(self, x):\n        assert x.sum() > 0 and x.max() < 1, f'{x}'\n"
     found = proposed(tmp_path, forward(body) + method)
     assert [each for each in found if isinstance(each, Proposal)] == []

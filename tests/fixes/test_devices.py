@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -11,12 +12,25 @@ from rewriting import assert_same, change, forward, loaded
 from torch._subclasses import FakeTensorMode
 
 BODIES = {
-    "drawn in the test": "y = x * 2\nif torch.rand(1) < 0.5:\n    y = y + 1\nreturn y",
+    "drawn in the test": dedent("""\
+        y = x * 2
+        if torch.rand(1) < 0.5:
+            y = y + 1
+        return y"""),
     "drawn before": "keep = torch.rand(()) < 0.5\nout = torch.relu(x) if keep else torch.tanh(x)\nreturn out",
-    "of two operands": "y = x * 2\nif torch.rand(()) < 0.5 and x.sum() > 0:\n    y = y + 1\nreturn y",
+    "of two operands": dedent("""\
+        y = x * 2
+        if torch.rand(()) < 0.5 and x.sum() > 0:
+            y = y + 1
+        return y"""),
     "early": "if torch.randn(1) > 0:\n    return x + 1\nreturn x - 1",
     "numbers": "scale = 0.1 if x.sum() > 0 else 0.3\nreturn x * scale",
-    "numbers, drawn": "if torch.rand(1) < 0.5:\n    scale = 2.0\nelse:\n    scale = 0.5\nreturn x * scale",
+    "numbers, drawn": dedent("""\
+        if torch.rand(1) < 0.5:
+            scale = 2.0
+        else:
+            scale = 0.5
+        return x * scale"""),
     "bounded": "if (x > 3).any():\n    x = x.clamp(max=3)\nreturn x + 1",
     "device given": "if torch.rand(1, device=x.device) < 0.5:\n    x = x + 1\nreturn x",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import loaded
@@ -107,13 +108,33 @@ def test_there_is_no_place_for_it(mark: str, reason: str, tmp_path: Path) -> Non
 
 
 def test_another_torch_has_no_such_decorator(tmp_path: Path) -> None:
-    found = written(tmp_path, "helper", "torch = None\n\n\ndef f(x):\n    return x.item()  # helper\n")
+    found = written(
+        tmp_path,
+        "helper",
+        dedent("""\
+        torch = None
+
+
+        def f(x):
+            return x.item()  # helper
+    """),
+    )
     assert isinstance(found, Declined)
     assert "`torch` means something else" in found.reason
 
 
 def test_torch_is_called_what_the_file_calls_it(tmp_path: Path) -> None:
-    found = written(tmp_path, "helper", "import torch as t\n\n\ndef f(x):\n    return x.item()  # helper\n")
+    found = written(
+        tmp_path,
+        "helper",
+        dedent("""\
+        import torch as t
+
+
+        def f(x):
+            return x.item()  # helper
+    """),
+    )
     assert isinstance(found, Proposal)
     assert [each.new_text for each in found.edits] == ["@t.compiler.disable\n"]
     found = written(tmp_path, "helper", "def f(x):\r\n    return x.item()  # helper\r\n")
@@ -127,7 +148,14 @@ def test_an_import_for_type_checkers_binds_no_name(test: str, tmp_path: Path) ->
     found = written(tmp_path, "helper", text + "def f(x: 'torch.Tensor'):\n    return x.item()  # helper\n")
     assert isinstance(found, Proposal)
     assert "import torch\n" in [each.new_text for each in found.edits]
-    both = text.replace("    import torch\n", "    import torch\nelse:\n    import torch as t\n")
+    both = text.replace(
+        "    import torch\n",
+        dedent("""\
+            import torch
+        else:
+            import torch as t
+    """),
+    )
     found = written(tmp_path, "helper", both + "def f(x):\n    return x.item()  # helper\n")
     assert isinstance(found, Proposal)
     assert [each.new_text for each in found.edits] == ["@t.compiler.disable\n"]

@@ -6,6 +6,7 @@ import ast
 import itertools
 import random
 from collections.abc import Iterator
+from textwrap import dedent
 
 import pytest
 from tcready.fixes.rewriting.equivalence import canonical_text, with_constants_on_the_right
@@ -17,7 +18,11 @@ EQUIVALENT = {
     "a conditional expression": ("return b if a is None else c", "return c if a is not None else b"),
     "an elif": (
         "if a: return 1\n elif b: return 2\n else: return 3",
-        "if not a:\n  if not b: return 3\n  else: return 2\n else: return 1",
+        dedent("""\
+            if not a:
+              if not b: return 3
+              else: return 2
+             else: return 1"""),
     ),
     "a loop": ("while not (a and b): a = c", "while not a or not b: a = c"),
     "a local variable": ("x = a + 1\n return x", "y = a + 1\n return y"),
@@ -61,7 +66,14 @@ def test_parameters_keep_their_names() -> None:
 
 
 def test_constants_go_to_the_right() -> None:
-    tree = ast.parse("0 < x\n[1, 2] == x\n1 < x < 2\n1 < 2\nNone is x")
+    tree = ast.parse(
+        dedent("""\
+        0 < x
+        [1, 2] == x
+        1 < x < 2
+        1 < 2
+        None is x""")
+    )
     assert ast.unparse(with_constants_on_the_right(tree)).splitlines() == [
         "x > 0", "x == [1, 2]", "1 < x < 2", "1 < 2", "None is x",
     ]  # fmt: skip

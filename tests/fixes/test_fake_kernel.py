@@ -6,6 +6,7 @@ import ast
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import change, forward, loaded, proposed
@@ -21,21 +22,42 @@ from tcready.static.frontend import source
 
 SPACES = itertools.count()
 """An operator is defined once in a process."""
-HEAD = "import numpy\nimport torch as t\n\n"
+HEAD = dedent("""\
+    import numpy
+    import torch as t
+
+""")
 CALL = "y = x * 2\nz = t.ops.SPACE.op(y)\nreturn z + y"
 OF_A_LIBRARY = 'LIBRARY = t.library.Library("SPACE", "FRAGMENT")\nLIBRARY.define("op(Tensor x) -> Tensor")\n'
 DEFINED = 't.library.define("SPACE::op", "(Tensor x) -> Tensor")\n'
 TOLD = {
     "a lambda": OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2 + 1, "CPU")  # twice\n',
-    "a function": "def twice(x):\n    return x * 2\n\n\n" + OF_A_LIBRARY + 'LIBRARY.impl("op", twice, "CPU")\n',
+    "a function": dedent("""\
+        def twice(x):
+            return x * 2
+
+
+    """)
+    + OF_A_LIBRARY
+    + 'LIBRARY.impl("op", twice, "CPU")\n',
     "a decorated function": (
         OF_A_LIBRARY + '@t.library.impl(LIBRARY, "op", "CPU")\ndef twice(x):\n'
         '    """Twice."""\n    # rows first\n    rows = t.cat([x, x])\n    return rows.sum(0, keepdim=True).exp()  # two\n'
     ),
-    "another size": DEFINED + '@t.library.impl("SPACE::op", "CPU")\ndef rows(x):\n    return x.sum(-1, keepdim=True)\n',
+    "another size": DEFINED
+    + dedent("""\
+        @t.library.impl("SPACE::op", "CPU")
+        def rows(x):
+            return x.sum(-1, keepdim=True)
+    """),
     "below a test": (
         DEFINED
-        + 'if t.__version__:\n    @t.library.impl("SPACE::op", "CPU")\n    def twice(x):\n        return t.relu(x)\n'
+        + dedent("""\
+            if t.__version__:
+                @t.library.impl("SPACE::op", "CPU")
+                def twice(x):
+                    return t.relu(x)
+        """)
     ),
 }
 DECLINED = {
@@ -45,7 +67,15 @@ DECLINED = {
     ),
     "a branch": (
         OF_A_LIBRARY
-        + 'def f(x):\n    if x.sum() > 0:\n        return x[0]\n    return x\n\n\nLIBRARY.impl("op", f, "CPU")\n',
+        + dedent("""\
+            def f(x):
+                if x.sum() > 0:
+                    return x[0]
+                return x
+
+
+            LIBRARY.impl("op", f, "CPU")
+        """),
         "may need the data",
     ),
     "in place": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n', "may need the data"),
@@ -121,7 +151,15 @@ OBSERVED = {
 def test_what_a_run_saw_is_registered_above_what_calls_it(
     observed: CustomOp, value: str, ways: int, tmp_path: Path
 ) -> None:
-    text = "import torch as t\nfrom torch import nn\n\n# the model\n" + forward(CALL).split("\n\n\n")[1]
+    text = (
+        dedent("""\
+        import torch as t
+        from torch import nn
+
+        # the model
+    """)
+        + forward(CALL).split("\n\n\n")[1]
+    )
     of = source.of_text(tmp_path / "model.py", text)
     found = list(register_fake_kernel("model.py", of, 7, observed))
     assert all(isinstance(each, Proposal) and each.unsafe for each in found)
@@ -305,8 +343,27 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("torch = None\n\n\ndef f(op, x):\n    return op(x)\n", "`torch` means something else here"),
-        ("import torch\n\nCALL = 1\n\n\n\n", "no function stands around it"),
+        (
+            dedent("""\
+            torch = None
+
+
+            def f(op, x):
+                return op(x)
+        """),
+            "`torch` means something else here",
+        ),
+        (
+            dedent("""\
+            import torch
+
+            CALL = 1
+
+
+
+        """),
+            "no function stands around it",
+        ),
     ],
 )
 def test_where_no_registration_can_stand(text: str, reason: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import jsonschema
@@ -139,10 +140,46 @@ def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Pa
     [
         ("nothing", "is no patch"),
         ("\n", "is empty"),
-        ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
-        ("--- a/data.json\n+++ b/data.json\n@@ -1 +1 @@\n-1\n+5\n", "only changes of Python sources"),
-        ("--- a/../o.py\n+++ b/../o.py\n@@ -1 +1 @@\n-a\n+b\n", "give paths below the working folder"),
-        ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),
+        (
+            dedent("""\
+            --- a/no.py
+            +++ b/no.py
+            @@ -1 +1 @@
+            -a
+            +b
+        """),
+            "neither here nor installed",
+        ),
+        (
+            dedent("""\
+            --- a/data.json
+            +++ b/data.json
+            @@ -1 +1 @@
+            -1
+            +5
+        """),
+            "only changes of Python sources",
+        ),
+        (
+            dedent("""\
+            --- a/../o.py
+            +++ b/../o.py
+            @@ -1 +1 @@
+            -a
+            +b
+        """),
+            "give paths below the working folder",
+        ),
+        (
+            dedent("""\
+            --- a/model.py
+            +++ b/model.py
+            @@ -1 +1 @@
+            -no such line
+            +b
+        """),
+            "does not apply",
+        ),
     ],
 )
 def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project: Path) -> None:
@@ -272,7 +309,12 @@ def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
         assert (project / "model.py").read_text() in (MODEL, fixed)
 
 
-HUNK = " a\n-b\n+c\n d\n"
+HUNK = dedent("""\
+     a
+    -b
+    +c
+     d
+""")
 
 
 @pytest.mark.parametrize(
@@ -281,8 +323,28 @@ HUNK = " a\n-b\n+c\n d\n"
         ("@@ -1,4 +1,3 @@", HUNK, "line 3 is `@@ -1,4 +1,3 @@`, and 3 lines of the file as it is and 3 of"),
         ("@@ -1,2 +1,3 @@ def f", HUNK, "line 3 is `@@ -1,2 +1,3 @@`, and 3 lines of the file as it is and 3 of"),
         ("@@ -1 +1 @@", HUNK + "-- \n2.40\n", "and 3 lines of the file as it is and 3 of"),
-        ("@@ -1,9 +1,3 @@", HUNK + "--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-a\n+b\n", "line 3 is `@@ -1,9 +1,3 @@`"),
-        ("@@ -1,3 +1,3 @@", HUNK + "@@ -9,7 +9,1 @@\n-x\n+y\n", "line 8 is `@@ -9,7 +9,1 @@`, and 1 lines"),
+        (
+            "@@ -1,9 +1,3 @@",
+            HUNK
+            + dedent("""\
+            --- a/b.py
+            +++ b/b.py
+            @@ -1 +1 @@
+            -a
+            +b
+        """),
+            "line 3 is `@@ -1,9 +1,3 @@`",
+        ),
+        (
+            "@@ -1,3 +1,3 @@",
+            HUNK
+            + dedent("""\
+            @@ -9,7 +9,1 @@
+            -x
+            +y
+        """),
+            "line 8 is `@@ -9,7 +9,1 @@`, and 1 lines",
+        ),
     ],
 )
 def test_a_hunk_whose_counts_do_not_fit_is_named(header: str, body: str, words: str) -> None:
@@ -333,11 +395,21 @@ def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> Non
 
 
 def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
-    before = "def f(x):\n    if x > 0:\n        return x\n    return -x\n"
-    after = (
-        "def f(x):\n    if torch.compiler.is_compiling():\n        return torch.cond(x > 0, lambda: x, lambda: -x)\n"
-        "    else:\n        if x > 0:\n            return x\n        return -x\n"
-    )
+    before = dedent("""\
+        def f(x):
+            if x > 0:
+                return x
+            return -x
+    """)
+    after = dedent("""\
+            def f(x):
+                if torch.compiler.is_compiling():
+                    return torch.cond(x > 0, lambda: x, lambda: -x)
+                else:
+                    if x > 0:
+                        return x
+                    return -x
+        """)
     path = Path("m.py")
     found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
     assert [span.line for span in found.tests] == [2]
@@ -406,7 +478,15 @@ def test_what_decides_is_watched_operand_by_operand(name: str) -> None:
         ("class A:\n    limit = 3\n", "class A:\n    limit = 4\n", [2]),
         ("def f(x, limit=3):\n    return x\n", "def f(x, limit=4):\n    return x\n", [1]),
         ("import a\n", "import a\na.b = lambda: None\n", [2]),
-        ("import a\n", "import a\nimport b\nLIMIT = 3\n", []),
+        (
+            "import a\n",
+            dedent("""\
+            import a
+            import b
+            LIMIT = 3
+        """),
+            [],
+        ),
         ("f = lambda x: x\n", "f = lambda x: x + 1\n", []),
     ],
 )
@@ -541,7 +621,18 @@ def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> N
 @pytest.mark.release
 def test_what_no_call_runs_is_not_proved(project: Path) -> None:
     text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
-        "        return x\n\n\ndef", "        if mask is not None:\n            x = x * mask\n        return x\n\n\ndef"
+        dedent("""\
+                    return x
+
+
+            def"""),
+        dedent("""\
+                    if mask is not None:
+                        x = x * mask
+                    return x
+
+
+            def"""),
     )
     (project / "model.py").write_text(text)
     git(project, "commit", "-qam", "second")
@@ -556,7 +647,19 @@ def test_what_no_call_runs_is_not_proved(project: Path) -> None:
 
 
 def test_what_a_change_takes_away() -> None:
-    before = "class A:\n    def f(self, x):\n        if x > 0:\n            x = 1\n        if self.n:\n            x = 2\n        return x\n\n\ndef g(x):\n    return 1 if x else 2\n"
+    before = dedent("""\
+        class A:
+            def f(self, x):
+                if x > 0:
+                    x = 1
+                if self.n:
+                    x = 2
+                return x
+
+
+        def g(x):
+            return 1 if x else 2
+    """)
     after = before.replace("        if x > 0:\n            x = 1\n", "        x = x + 1\n")
     path = Path("m.py")
     found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
@@ -682,7 +785,11 @@ def test_lines_as_they_stood_before_changes(tmp_path: Path) -> None:
     files = Files(tmp_path, ())
     path = str(tmp_path / "a.py")
     assert files.original_lines(path, [2, 1]) == [1, 2]
-    files.now[path] = "import torch\none = 1\ntwo = 2\n"
+    files.now[path] = dedent("""\
+        import torch
+        one = 1
+        two = 2
+    """)
     assert files.original_lines(path, [3, 2]) == [1, 2]
 
 
@@ -818,9 +925,21 @@ def test_families_that_the_page_lists_are_not_written_anew(line: str, rule: str 
 def test_a_finding_that_stays_has_the_reasons_of_its_own_rule(tmp_path: Path) -> None:
     """What rules of the same kind of break say of the line is none of it."""
     (tmp_path / "model.py").write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
-        "    def forward(self, x, scale=1.0):\n        if (x.sum() > 0) + scale:\n            self.seen = x\n"
-        "        return x * 2\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n"
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x, scale=1.0):
+                    if (x.sum() > 0) + scale:
+                        self.seen = x
+                    return x * 2
+
+
+            def get_inputs():
+                return [torch.randn(4, 8)]
+        """)
     )
     result = api.fix("model.py", root=tmp_path, verify=True).result
     (left,) = result.no_fix
@@ -936,7 +1055,13 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(4, 8)]
 """
-DISABLED = "@torch.compiler.disable\ndef note(x):\n    return x + 0\n\n\nclass Block"
+DISABLED = dedent("""\
+    @torch.compiler.disable
+    def note(x):
+        return x + 0
+
+
+    class Block""")
 
 
 @pytest.mark.torch
@@ -1049,8 +1174,18 @@ def test_a_report_has_the_changes_with_their_proof(tmp_path: Path) -> None:
 def test_a_line_that_is_left_out_whole_is_not_left_over(tmp_path: Path) -> None:
     """What a logger is handed goes the way of the logger."""
     (tmp_path / "model.py").write_text(
-        "import logging\nfrom torch import nn\n\nLOGGER = logging.getLogger(__name__)\n\n\nclass Model(nn.Module):\n"
-        '    def forward(self, x):\n        LOGGER.info("mean %f", x.mean().item())\n        return x * 2\n'
+        dedent("""\
+            import logging
+            from torch import nn
+
+            LOGGER = logging.getLogger(__name__)
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    LOGGER.info("mean %f", x.mean().item())
+                    return x * 2
+        """)
     )
     found = api.fix("model.py", root=tmp_path).result
     assert len(found.changes) == 1
@@ -1060,10 +1195,16 @@ def test_a_line_that_is_left_out_whole_is_not_left_over(tmp_path: Path) -> None:
 def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
     model.write_text(
-        "from torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        '        y = x + 1; print("sum", y.sum()); z = y * 2; print("mean", z.mean())  # both\n'
-        '        print("max", z.max())\n'
-        "        return z\n"
+        dedent("""\
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    y = x + 1; print("sum", y.sum()); z = y * 2; print("mean", z.mean())  # both
+                    print("max", z.max())
+                    return z
+        """)
     )
     done = tcready(tmp_path, "fix", "model.py", "--apply", "--allow-dirty", "--output-format", "json")
     told = json.loads(done.stdout)
@@ -1079,7 +1220,14 @@ def test_changes_of_one_line_are_written_one_after_the_other(tmp_path: Path) -> 
 @pytest.mark.torch
 @pytest.mark.release
 def test_a_file_of_a_folder_that_cannot_be_read_is_told(project: Path) -> None:
-    (project / "broken.py").write_text("import torch\n\n\ndef f(:\n")
+    (project / "broken.py").write_text(
+        dedent("""\
+        import torch
+
+
+        def f(:
+    """)
+    )
     done = tcready(project, "fix", ".", "--verify", "--output-format", "json")
     assert done.returncode == 2
     assert "left out: broken.py cannot be judged: syntax error in line 4" in done.stderr

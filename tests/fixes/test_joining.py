@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 
 from tcready.fixes.multi_target import OVERLAPS, Done, Fixed, join_results
 from tcready.fixes.patching import ChangedFile
@@ -12,7 +13,12 @@ from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, FixResult
 from tcready.source.edits import between
 
-BEFORE = "a = 1\nb = 2\nc = 3\nd = 4\n"
+BEFORE = dedent("""\
+    a = 1
+    b = 2
+    c = 3
+    d = 4
+""")
 ROOT = Path("/project")
 
 
@@ -59,14 +65,24 @@ def test_changes_of_one_file_are_tried_together_in_every_target() -> None:
     every = [done("A", "a = 1", "a = 9"), done("B", "d = 4", "d = 9"), done("C", "", "")]
     found = join_results(every, (), asked)
     assert asked.calls == [("A", True), ("B", True), ("C", True)]
-    assert found.files[0].after == "a = 9\nb = 2\nc = 3\nd = 9\n"
+    assert found.files[0].after == dedent("""\
+        a = 9
+        b = 2
+        c = 3
+        d = 9
+    """)
     assert found.result.refused == ()
 
 
 def test_what_does_not_hold_in_another_target_is_left_out_whole() -> None:
     every = [done("A", "a = 1", "a = 9"), done("B", "d = 4", "d = 9"), done("C", "", "")]
     found = join_results(every, (), Asked({"C": "a = 9"}))
-    assert found.files[0].after == "a = 1\nb = 2\nc = 3\nd = 9\n"
+    assert found.files[0].after == dedent("""\
+        a = 1
+        b = 2
+        c = 3
+        d = 9
+    """)
     assert [change.targets for change in found.result.changes] == [("B",)]
     (left,) = found.result.refused
     assert (left.reason, left.targets) == ("in C: another value", ("A",))

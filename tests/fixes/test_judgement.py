@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import dedent
 
 import pytest
 from tcready.fixes.rewriting.changes import LineMap
@@ -12,8 +13,19 @@ from tcready.schema.observation import Observation, Stage
 from tcready.schema.proof import ProofRequest, ProofResult, SidesTaken, Span, Trial
 from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile
 
-BEFORE = "a\nif t:\n    b\nc\nd\n"
-AFTER = "a\nwhere\nc\nd\n"
+BEFORE = dedent("""\
+    a
+    if t:
+        b
+    c
+    d
+""")
+AFTER = dedent("""\
+    a
+    where
+    c
+    d
+""")
 TEST = Span("/m.py", 2, 4, 2, 5)
 
 

@@ -6,6 +6,7 @@ import io
 import re
 import tokenize
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready import api
@@ -104,7 +105,16 @@ def test_an_if_that_only_prints_has_one_guard(tmp_path: Path) -> None:
     """Both its test and the print within break; the change for one is that for the other."""
     body = "        if torch.isnan(x).any():\n            print('nan', x.shape)\n        return x\n"
     made = fixed(
-        tmp_path, "import torch\nfrom torch import nn\n\n\nclass M(nn.Module):\n    def forward(self, x):\n" + body
+        tmp_path,
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class M(nn.Module):
+                def forward(self, x):
+        """)
+        + body,
     )
     assert made.count("is_compiling") == 1
     assert "        if not torch.compiler.is_compiling() and torch.isnan(x).any():\n            print(" in made

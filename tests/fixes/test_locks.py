@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import assert_same, change, forward, loaded, proposed
 from tcready.fixes.rewriting.suggestions import Proposal
 from tcready.static.diagnostics.rule import Declined
 
-HEAD = "import threading\nfrom threading import RLock as Guard\n\nLOCK = threading.Lock()\n"
-HEAD += "TABLE = [1.0]\nRATE = 1.0\n\n"
+HEAD = dedent("""\
+    import threading
+    from threading import RLock as Guard
+
+    LOCK = threading.Lock()
+""")
+HEAD += dedent("""\
+    TABLE = [1.0]
+    RATE = 1.0
+
+""")
 LOCK = "self.lock = threading.Lock()"
 UNLOCKED = {
-    "of a module": (LOCK, "y = x * 2\nwith self.lock:  # alone\n    z = torch.relu(y)\nreturn z + y"),
+    "of a module": (
+        LOCK,
+        dedent("""\
+        y = x * 2
+        with self.lock:  # alone
+            z = torch.relu(y)
+        return z + y"""),
+    ),
     "of a file": ("", "with LOCK, torch.enable_grad():\n    y = (x * 2).sigmoid()\nreturn y"),
     "of another name": ("self.guard = Guard()", "y = x * 2\nwith self.guard:\n    return y + 1"),
 }
 FILLED = {
     "an item": (
         f"{LOCK}\nself.c = {{}}",
-        "n = x.shape[1]\nwith self.lock:\n    if n not in self.c:\n        self.c[n] = torch.arange(n).float()\n"
-        "    t = self.c[n]\nreturn x + t",
+        dedent("""\
+            n = x.shape[1]
+            with self.lock:
+                if n not in self.c:
+                    self.c[n] = torch.arange(n).float()
+                t = self.c[n]
+            return x + t"""),
     ),
     "an attribute": (
         f"{LOCK}\nself.t = None",
-        "with self.lock:\n    if self.t is None:\n        self.t = torch.ones(8)\nreturn x + self.t",
+        dedent("""\
+            with self.lock:
+                if self.t is None:
+                    self.t = torch.ones(8)
+            return x + self.t"""),
     ),
 }
 OTHER = "\n    def reset(self):\n        with self.lock:\n            self.t = None\n\n    def kept(self):\n        self.c[0] = 1\n"
@@ -39,27 +65,51 @@ DECLINED = {
     "in place, by a name": (LOCK, "with self.lock:\n    x += 1\nreturn x", "is written to there"),
     "filled by what counts": (
         f"{LOCK}\nself.c = {{}}",
-        "with self.lock:\n    if 1 not in self.c:\n        self.c[1] = self.kept()\nreturn x",
+        dedent("""\
+            with self.lock:
+                if 1 not in self.c:
+                    self.c[1] = self.kept()
+            return x"""),
         "may write",
     ),
     "filled twice": (
         f"{LOCK}\nself.t = None",
-        "with self.lock:\n    if self.t is None:\n        self.t = x\n    else:\n        self.t = x * 2\nreturn x",
+        dedent("""\
+            with self.lock:
+                if self.t is None:
+                    self.t = x
+                else:
+                    self.t = x * 2
+            return x"""),
         "is written to there",
     ),
     "emptied elsewhere": (
         f"{LOCK}\nself.t = None",
-        "with self.lock:\n    if self.t is None:\n        self.t = torch.ones(8)\nreturn x + self.t",
+        dedent("""\
+            with self.lock:
+                if self.t is None:
+                    self.t = torch.ones(8)
+            return x + self.t"""),
         "given another value elsewhere",
     ),
     "changed elsewhere": (
         f"{LOCK}\nself.c = {{}}",
-        "with self.lock:\n    if 1 not in self.c:\n        self.c[1] = torch.ones(8)\n    t = self.c[1]\nreturn x + t",
+        dedent("""\
+            with self.lock:
+                if 1 not in self.c:
+                    self.c[1] = torch.ones(8)
+                t = self.c[1]
+            return x + t"""),
         "given another value elsewhere",
     ),
     "emptied by a method": (
         f"{LOCK}\nself.d = {{}}",
-        "with self.lock:\n    if 1 not in self.d:\n        self.d[1] = torch.ones(8)\n    t = self.d[1]\nreturn x + t",
+        dedent("""\
+            with self.lock:
+                if 1 not in self.d:
+                    self.d[1] = torch.ones(8)
+                t = self.d[1]
+            return x + t"""),
         "given another value elsewhere",
     ),
     "of the file, changed elsewhere": (

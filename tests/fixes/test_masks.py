@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
@@ -15,20 +16,49 @@ OVER_ALL = {
     "a mean of rows": "y = x * 2\nkeep = y.sum(1) > 0\nreturn y[keep].mean() + y",
     "a mean of squares": "y = x * 2\nreturn y[y > 0].log().square().mean() + y",
     "by a function": "y = x * 2\nreturn torch.sum(y[y > 0]) + y",
-    "a name": "y = x * 2\nkeep = y > 0\npart = y[keep]\nreturn part.mean() + part.sum() + y",
+    "a name": dedent("""\
+        y = x * 2
+        keep = y > 0
+        part = y[keep]
+        return part.mean() + part.sum() + y"""),
     "any": "keep = x > 0\nreturn (x > 1)[keep].any() + x",
     "all": "keep = x > 0\nreturn (x > 1)[keep].all() + x",
     "selected": "return x.masked_select(x > 0).mean() + x",
     "selected by a row": "return torch.masked_select(x, x[:1] > 0).mean() + x",
-    "copied": "y = x * 2\nz = torch.zeros_like(y)\nkeep = y > 0\nz[keep] = y[keep]\nreturn z",
-    "copied by rows": "z = torch.zeros_like(x)\nkeep = x.sum(1) > 0\nz[keep] = x[keep] * 3 + 1\nreturn z",
-    "a root": "y = x * 2\nkeep = y > 0\ny[keep] = torch.sqrt(y[keep])\nreturn y",
-    "a product": "y = x * 2\nkeep = y > 0\ny[keep] = y[keep] * y[keep]\nreturn y",
-    "a fraction": "y = x * 2\nkeep = y != 0\ny[keep] = 1 / y[keep]\nreturn y",
+    "copied": dedent("""\
+        y = x * 2
+        z = torch.zeros_like(y)
+        keep = y > 0
+        z[keep] = y[keep]
+        return z"""),
+    "copied by rows": dedent("""\
+        z = torch.zeros_like(x)
+        keep = x.sum(1) > 0
+        z[keep] = x[keep] * 3 + 1
+        return z"""),
+    "a root": dedent("""\
+        y = x * 2
+        keep = y > 0
+        y[keep] = torch.sqrt(y[keep])
+        return y"""),
+    "a product": dedent("""\
+        y = x * 2
+        keep = y > 0
+        y[keep] = y[keep] * y[keep]
+        return y"""),
+    "a fraction": dedent("""\
+        y = x * 2
+        keep = y != 0
+        y[keep] = 1 / y[keep]
+        return y"""),
     "added": "y = x * 2\ny[y > 0] += 1\nreturn y",
     "a multiple": "y = x * 2\ny[y > 0] *= 0.5\nreturn y",
     "written where": "y = x * 2\ny[torch.where(y > 0)] = 0.0\nreturn y",
-    "written at places": "y = x * 2\nat = (y > 0).nonzero(as_tuple=True)\ny[at] = 0.0\nreturn y",
+    "written at places": dedent("""\
+        y = x * 2
+        at = (y > 0).nonzero(as_tuple=True)
+        y[at] = 0.0
+        return y"""),
     "cross entropy": ("keep = x[:, 0] > 0\nlabels = x.argmax(1)\nreturn F.cross_entropy(x[keep], labels[keep]) + x"),
     "squared error": "keep = x > 0\nreturn F.mse_loss(x[keep], (x * 3)[keep]) + x",
     "squared error of rows": "keep = x[:, 0] > 0\ny = x * 3\nreturn F.mse_loss(x[keep], y[keep]) + x",
@@ -40,7 +70,12 @@ REPEATED = {
     "a method": "y = x * 2\nreturn y.repeat_interleave(n + 1, 0)",
     "words": "return torch.repeat_interleave(dim=1, repeats=n, input=x[:, :3])",
     "places": "return x[torch.repeat_interleave(n)]",
-    "lines": "return torch.repeat_interleave(\n    x,  # rows\n    n,\n    dim=0,\n)",
+    "lines": dedent("""\
+        return torch.repeat_interleave(
+            x,  # rows
+            n,
+            dim=0,
+        )"""),
 }
 """How often each is repeated is a tensor `n`."""
 DECLINED = {
@@ -48,10 +83,22 @@ DECLINED = {
     "columns": ("keep = x.sum(0) > 0\nreturn x[:, keep]", "capture_dynamic_output_shape_ops"),
     "the largest": ("return x[x > 0].max() + x", "capture_dynamic_output_shape_ops"),
     "a function of its own": (
-        "y = x * 2\nkeep = y > 0\ny[keep] = F.softmax(y[keep], dim=0)\nreturn y",
+        dedent("""\
+            y = x * 2
+            keep = y > 0
+            y[keep] = F.softmax(y[keep], dim=0)
+            return y"""),
         "capture_dynamic_output_shape_ops",
     ),
-    "another mask": ("y = x * 2\na = y > 0\nb = x > 0\ny[a] = x[b]\nreturn y", "capture_dynamic_output_shape_ops"),
+    "another mask": (
+        dedent("""\
+        y = x * 2
+        a = y > 0
+        b = x > 0
+        y[a] = x[b]
+        return y"""),
+        "capture_dynamic_output_shape_ops",
+    ),
     "a list": ("return x[[True, False, True, True]].sum() + x", "as numbers"),
     "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),

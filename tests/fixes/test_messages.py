@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import change, forward, loaded, proposed
 from tcready.fixes.rewriting.suggestions import Proposal
 from tcready.static.diagnostics.rule import Declined
 
-LOGGER = "import logging\nimport warnings\n\nlogger = logging.getLogger(__name__)\n"
+LOGGER = dedent("""\
+    import logging
+    import warnings
+
+    logger = logging.getLogger(__name__)
+""")
 GUARDED = {
     "several statements on a line": "y = x + 1; print(y.shape); z = y * 2  # three\nreturn z",
     "the first of a line": "print(x.shape); y = x * 2\nreturn y",
     "the last of a line": "y = x * 2; print('a')  # why\nreturn y",
-    "in a loop": "for i in range(2):\n    print(i)\n    x = x + i\nreturn x",
-    "once": "if x.shape[0] > 2:\n    warnings.warn('x', stacklevel=2)\n    x = x + 1\nreturn x",
+    "in a loop": dedent("""\
+        for i in range(2):
+            print(i)
+            x = x + i
+        return x"""),
+    "once": dedent("""\
+        if x.shape[0] > 2:
+            warnings.warn('x', stacklevel=2)
+            x = x + 1
+        return x"""),
     "of a value": "y = x * 2\nprint('mean', y.mean().item(), len(y))\nreturn y",
     "logged": "logger.warning(f'{x.shape} {x.mean()}')\nreturn x + 1",
 }
@@ -108,11 +122,23 @@ def test_a_test_that_may_raise_is_not_safe(test: str, tmp_path: Path) -> None:
 
 
 HIDDEN = {
-    "@property\ndef size(self):\n    COUNTS['n'] += 1\n    return 3": ("note.size", "size"),
-    "@functools.cached_property\ndef size(self):\n    self.n = 1\n    return 3": ("note.size", "size"),
+    dedent("""\
+        @property
+        def size(self):
+            COUNTS['n'] += 1
+            return 3"""): ("note.size", "size"),
+    dedent("""\
+        @functools.cached_property
+        def size(self):
+            self.n = 1
+            return 3"""): ("note.size", "size"),
     "def __str__(self):\n    self.n += 1\n    return 'a'": ("f'{note}'", "__str__"),
     "def __format__(self, how):\n    SEEN.append(how)\n    return 'a'": ("f'{note}'", "__format__"),
-    "@property\ndef size(self):\n    size = self.n * 2\n    return size": ("note.size", None),
+    dedent("""\
+        @property
+        def size(self):
+            size = self.n * 2
+            return size"""): ("note.size", None),
     "def size(self):\n    self.n += 1": ("note.shape", None),
     "def __str__(self):\n    SEEN.append(1)\n    return 'a'": ("'size', 3", None),
     "def mean(self):\n    self.n, mean = 0, 3\n    return mean": ("note.mean()", "mean"),
@@ -120,8 +146,17 @@ HIDDEN = {
     "def __int__(self):\n    self.n += 1\n    return 1": ("int(note)", "__int__"),
     "@property\ndef size(self):\n    return next(self.left)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.log.append(1) or 3": ("note.size", "size"),
-    "@property\ndef size(self):\n    done = setattr(self, 'n', 1)\n    return self.n": ("note.size", "size"),
-    "@property\ndef size(self):\n    for self.n in range(5):\n        pass\n    return 1": ("note.size", "size"),
+    dedent("""\
+        @property
+        def size(self):
+            done = setattr(self, 'n', 1)
+            return self.n"""): ("note.size", "size"),
+    dedent("""\
+        @property
+        def size(self):
+            for self.n in range(5):
+                pass
+            return 1"""): ("note.size", "size"),
     "@property\ndef size(self):\n    return COUNTS.update(n=1)": ("note.size", "size"),
     "@property\ndef size(self):\n    return torch.rand(1)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.total.add_(1)": ("note.size", "size"),
@@ -129,40 +164,78 @@ HIDDEN = {
     "@property\ndef size(self):\n    return 3 in self.left": ("note.size", "size"),
     "@property\ndef size(self):\n    return sum(self.left)": ("note.size", "size"),
     "@property\ndef size(self):\n    return [v for v in self.left]": ("note.size", "size"),
-    "@property\ndef size(self):\n    return self.bump()\n\ndef bump(self):\n    self.n += 1": ("note.size", "size"),
-    "@property\ndef size(self):\n    return self.more\n\n@property\ndef more(self):\n    self.n = 1": (
-        "note.size",
-        "more",
-    ),
+    dedent("""\
+        @property
+        def size(self):
+            return self.bump()
+
+        def bump(self):
+            self.n += 1"""): ("note.size", "size"),
+    dedent("""\
+        @property
+        def size(self):
+            return self.more
+
+        @property
+        def more(self):
+            self.n = 1"""): ("note.size", "more"),
     "@functools.cached_property\ndef size(self):\n    return self.n": ("note.size", "size"),
-    "def bump(self):\n    self.n += 1\n    return 3\n\nsize = property(bump)": ("note.size", "size"),
-    "def bump(self):\n    self.n += 1\n    return 'a'\n\n__str__ = bump": ("note", "__str__"),
+    dedent("""\
+        def bump(self):
+            self.n += 1
+            return 3
+
+        size = property(bump)"""): ("note.size", "size"),
+    dedent("""\
+        def bump(self):
+            self.n += 1
+            return 'a'
+
+        __str__ = bump"""): ("note", "__str__"),
     "size = property(lambda self: self.log.append(1))": ("note.size", "size"),
     "size = Counted()": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.norm(self.n)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.part.norm(self.n)": ("note.size", "size"),
     "@property\ndef size(self):\n    return self.part.sum(0).norm()": ("note.size", None),
-    "try:\n    size = 3\nexcept OSError:\n    size = Counted()": ("note.size", "size"),
+    dedent("""\
+        try:
+            size = 3
+        except OSError:
+            size = Counted()"""): ("note.size", "size"),
     "pass\n\nNote.__str__ = lambda self: SEEN.append(1)": ("note", "__str__"),
-    "def bump(self):\n    self.n += 1\n\nNote.size = property(bump)": ("note.size", "size"),
+    dedent("""\
+        def bump(self):
+            self.n += 1
+
+        Note.size = property(bump)"""): ("note.size", "size"),
     "def __str__(self):\n    return self.bump()": ("note", "__str__"),
     "def __repr__(self):\n    return f'{self.log.append(1)}'": ("[note]", "__repr__"),
     "def __round__(self):\n    self.n += 1\n    return 1": ("round(note)", "__round__"),
     "def __get__(self, one, kind=None):\n    SEEN.append(1)\n    return 1": ("self.kept", "__get__"),
     "def __getattr__(self, name):\n    self.log.append(name)": ("note.size", "__getattr__"),
     "def __getitem__(self, key):\n    self.n += 1\n    return 1": ("'%(a)s' % note", "__getitem__"),
-    "@property\ndef size(self):\n    if self.n > 2:\n        return None\n    return len(self.names)": (
-        "note.size",
-        None,
-    ),
-    "@property\ndef size(self):\n    return self.n\n\n@size.setter\ndef size(self, n):\n    self.n = n": (
-        "note.size",
-        None,
-    ),
+    dedent("""\
+        @property
+        def size(self):
+            if self.n > 2:
+                return None
+            return len(self.names)"""): ("note.size", None),
+    dedent("""\
+        @property
+        def size(self):
+            return self.n
+
+        @size.setter
+        def size(self, n):
+            self.n = n"""): ("note.size", None),
     "@property\ndef device(self):\n    return next(self.parameters()).device": ("note.device", None),
     "@property\ndef size(self):\n    return self.total.mean().item(), self.total.shape[0]": ("note.size", None),
     "def extra_repr(self):\n    return super().extra_repr() + ', n={}'.format(self.n)": ("note", None),
-    "def __str__(self):\n    return f'{type(self).__name__} {self.n:.2f}'\n\n__repr__ = __str__": ("note", None),
+    dedent("""\
+        def __str__(self):
+            return f'{type(self).__name__} {self.n:.2f}'
+
+        __repr__ = __str__"""): ("note", None),
     "def __getitem__(self, key):\n    SEEN.append(key)\n    return 1": ("note, x.shape[0]", None),
     "def __call__(self):\n    self.n += 1": ("note", None),
 }
@@ -182,9 +255,32 @@ def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, t
 @pytest.mark.parametrize(
     ("made", "name"),
     [
-        ("class Log:\n    def info(self, *args):\n        SEEN.append(args)\n\nlogger = Log()\n", "info"),
-        ("class Kept(logging.Handler):\n    def emit(self, record):\n        SEEN.append(record)\n", "emit"),
-        ("class Kept(logging.Handler):\n    def level(self):\n        SEEN.append(1)\n", None),
+        (
+            dedent("""\
+            class Log:
+                def info(self, *args):
+                    SEEN.append(args)
+
+            logger = Log()
+        """),
+            "info",
+        ),
+        (
+            dedent("""\
+            class Kept(logging.Handler):
+                def emit(self, record):
+                    SEEN.append(record)
+        """),
+            "emit",
+        ),
+        (
+            dedent("""\
+            class Kept(logging.Handler):
+                def level(self):
+                    SEEN.append(1)
+        """),
+            None,
+        ),
     ],
 )
 def test_a_message_that_code_of_the_file_takes_is_not_safe(made: str, name: str | None, tmp_path: Path) -> None:
@@ -207,7 +303,15 @@ def test_a_message_that_code_of_the_file_takes_is_not_safe(made: str, name: str 
     ],
 )
 def test_what_is_printed_to_may_be_read(file: str, is_safe: bool, tmp_path: Path) -> None:
-    found = proposed(tmp_path, "import sys\n\n\n" + forward(f"print('a', {file})\nreturn x"))
+    found = proposed(
+        tmp_path,
+        dedent("""\
+        import sys
+
+
+    """)
+        + forward(f"print('a', {file})\nreturn x"),
+    )
     expected = "its output stream may be read, and gets nothing from compiled code"
     assert [each.unsafe for each in written(found)] == [None if is_safe else expected]
 
@@ -217,7 +321,15 @@ CAUGHT = "it stands in a `try`, which would catch what working it out raises"
 
 def test_an_exception_may_be_caught_by_suppress_and_by_a_caller(tmp_path: Path) -> None:
     body = "with contextlib.suppress(RuntimeError):\n    print(x.item())\nreturn x"
-    found = proposed(tmp_path, "import contextlib\n\n\n" + forward(body))
+    found = proposed(
+        tmp_path,
+        dedent("""\
+        import contextlib
+
+
+    """)
+        + forward(body),
+    )
     assert [each.unsafe for each in written(found)] == [CAUGHT]
     caller = "\n\n\ndef outer(model, x):\n    try:\n        return model.forward(x)\n    except RuntimeError:\n        return x\n"
     found = proposed(tmp_path, forward("print(x.item())\nreturn x") + caller)
@@ -283,13 +395,23 @@ def test_what_has_the_name_of_a_method_may_be_a_module(call: str, is_safe: bool,
 
 
 TAKEN = {
-    "import contextlib\ndef outer(m, x, t):\n    with contextlib.redirect_stdout(t):\n        m(x)\n": (
-        *("redirect_stdout", "redirect_stdout"),
-    ),
-    "import sys\ndef outer(m, x, t):\n    sys.stdout = t\n    m(x)\n": ("sys.stdout", "sys.stdout"),
-    "def outer(m, x):\n    with warnings.catch_warnings(record=True) as seen:\n        m(x)\n": (
-        *(None, "catch_warnings"),
-    ),
+    dedent("""\
+        import contextlib
+        def outer(m, x, t):
+            with contextlib.redirect_stdout(t):
+                m(x)
+    """): (*("redirect_stdout", "redirect_stdout"),),
+    dedent("""\
+        import sys
+        def outer(m, x, t):
+            sys.stdout = t
+            m(x)
+    """): ("sys.stdout", "sys.stdout"),
+    dedent("""\
+        def outer(m, x):
+            with warnings.catch_warnings(record=True) as seen:
+                m(x)
+    """): (*(None, "catch_warnings"),),
     "__warningregistry__ = {}\n": (None, "__warningregistry__"),
     "logger.addFilter(lambda record: SEEN.append(record))\n": (None, "addFilter"),
     "logger.addHandler(logging.StreamHandler(TEXT))\n": (None, "StreamHandler"),
@@ -366,14 +488,24 @@ def test_a_warning_is_made_of_a_class(body: str, is_safe: bool, tmp_path: Path) 
 
 
 def test_what_sets_something_is_not_safe(tmp_path: Path) -> None:
-    body = "logging.addLevelName(5, 'a')\nlogger.setLevel(10)\nlogging.warning('a')\nreturn x"
+    body = dedent("""\
+        logging.addLevelName(5, 'a')
+        logger.setLevel(10)
+        logging.warning('a')
+        return x""")
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + forward(body)))]
     sets = "what it sets is set only in eager mode"
     assert found == [sets, sets, None]
 
 
 def test_a_function_of_the_file_may_have_the_name_of_a_known_one(tmp_path: Path) -> None:
-    text = "def len(what):\n    what.n += 1\n    return 1\n\n\n" + forward("print(len(x))\nreturn x")
+    text = dedent("""\
+        def len(what):
+            what.n += 1
+            return 1
+
+
+    """) + forward("print(len(x))\nreturn x")
     hidden = "`len` of this file may run there, and does more than give a value"
     assert [each.unsafe for each in written(proposed(tmp_path, text))] == [hidden]
 
@@ -394,13 +526,47 @@ JOINED = [
         "if not {c} and x.shape[0] > 2 and x.shape[1] > 3:\n    print(x)",
     ),
     (
-        "if x.shape[0] > 9:\n    x = x[0]\nelif x.shape[0] > 2:\n    print(x.shape)",
-        "if x.shape[0] > 9:\n    x = x[0]\nelif not {c} and x.shape[0] > 2:\n    print(x.shape)",
+        dedent("""\
+            if x.shape[0] > 9:
+                x = x[0]
+            elif x.shape[0] > 2:
+                print(x.shape)"""),
+        dedent("""\
+            if x.shape[0] > 9:
+                x = x[0]
+            elif not {c} and x.shape[0] > 2:
+                print(x.shape)"""),
     ),
     ("print(1)\nprint(2)", "if not {c}:\n    print(1)\n    print(2)"),
-    ("print(1)\nif not {c}:\n    print(2)\nprint(3)", "if not {c}:\n    print(1)\n    print(2)\n    print(3)"),
-    ("print(1)\n\nprint(2)", "if not {c}:\n    print(1)\n\nprint(2)"),
-    ("print(1)\nif not {c}:\n    print(2)\nelse:\n    x = x + 1", None),
+    (
+        dedent("""\
+        print(1)
+        if not {c}:
+            print(2)
+        print(3)"""),
+        dedent("""\
+        if not {c}:
+            print(1)
+            print(2)
+            print(3)"""),
+    ),
+    (
+        "print(1)\n\nprint(2)",
+        dedent("""\
+        if not {c}:
+            print(1)
+
+        print(2)"""),
+    ),
+    (
+        dedent("""\
+        print(1)
+        if not {c}:
+            print(2)
+        else:
+            x = x + 1"""),
+        None,
+    ),
 ]
 
 

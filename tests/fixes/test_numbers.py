@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -11,13 +12,30 @@ from tcready.static.diagnostics.rule import Declined
 
 MASK = "mask = x.sum(1) > 0\n"
 WRITTEN = {
-    "a norm clip": ("n = x.norm().item()\nif n > 1:\n    x = x / n\nreturn x + 1", "x = x / torch.where(n > 1, n, 1)"),
+    "a norm clip": (
+        dedent("""\
+        n = x.norm().item()
+        if n > 1:
+            x = x / n
+        return x + 1"""),
+        "x = x / torch.where(n > 1, n, 1)",
+    ),
     "a norm clip that multiplies": (
-        "total = torch.linalg.vector_norm(x).item()\nif total > 2.0:\n    x = x * (2.0 / total)\nreturn x",
+        dedent("""\
+            total = torch.linalg.vector_norm(x).item()
+            if total > 2.0:
+                x = x * (2.0 / total)
+            return x"""),
         "x = x * torch.where(condition, 2.0 / torch.where(condition, total, 1), 1)",
     ),
     "a peak of two tensors": (
-        "y = x + 1\npeak = float(x.abs().max())\nif peak > 0.5:\n    x = x * 0.5\n    y = y - peak\nreturn x + y",
+        dedent("""\
+            y = x + 1
+            peak = float(x.abs().max())
+            if peak > 0.5:
+                x = x * 0.5
+                y = y - peak
+            return x + y"""),
         "torch.where(condition, y - peak, y)",
     ),
     "sorted": (
@@ -39,7 +57,12 @@ WRITTEN = {
         "out.copy_(torch.where(chosen,",
     ),
     "a loop over places": (
-        "mask = x > 0\nout = x.clone()\nfor b, t in torch.nonzero(mask).tolist():\n    out[b, t] = x[b, t] * 2\nreturn out",
+        dedent("""\
+            mask = x > 0
+            out = x.clone()
+            for b, t in torch.nonzero(mask).tolist():
+                out[b, t] = x[b, t] * 2
+            return out"""),
         "out.copy_(torch.where(chosen, torch.where(chosen, x, 1) * 2, out))",
     ),
 }
@@ -49,8 +72,18 @@ DECLINED = {
     f"{MASK}for i in mask.nonzero():\n    x[i] = x[i].sum()\nreturn x": "reduces a row to one number",
     f"{MASK}for i in mask.nonzero():\n    x[i] = self.f(x[i])\nreturn x": "calls what may be a module",
     f"{MASK}for i in mask.nonzero():\n    x = x + i\nreturn x": "the loop does more at each place",
-    "for _ in range(3):\n    if x.norm() < 1:\n        break\n    x = x / 2\nreturn x": "ends a loop",
-    "for _ in range(3):\n    if x.norm() < 1:\n        return x\n    x = x / 2\nreturn x": "ends a loop",
+    dedent("""\
+        for _ in range(3):
+            if x.norm() < 1:
+                break
+            x = x / 2
+        return x"""): "ends a loop",
+    dedent("""\
+        for _ in range(3):
+            if x.norm() < 1:
+                return x
+            x = x / 2
+        return x"""): "ends a loop",
     "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "the number of iterations of a loop",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ ATTEND += "    return (scores.softmax(-1) @ v).transpose(1, 2), scores\n\n\n"
 SPLIT = "splits = [torch.split(t, sizes.tolist(), dim=2) for t in (q, k, v)]\n"
 LOOP = "parts = [attend(a, b, c, attention_mask=None, is_causal=False)[0] for a, b, c in zip(*splits)]\n"
 JOIN = "return torch.cat(parts, dim=1)"
-APART = (
-    "qs = q.split(sizes.tolist(), 2)\nks = torch.split(k, sizes.tolist(), dim=-2)\nvs = v.split(sizes.tolist(), 2)\n"
-    "return torch.cat([F.scaled_dot_product_attention(a, b, c) for a, b, c in zip(qs, ks, vs)], dim=2)"
-)
+APART = dedent("""\
+        qs = q.split(sizes.tolist(), 2)
+        ks = torch.split(k, sizes.tolist(), dim=-2)
+        vs = v.split(sizes.tolist(), 2)
+        return torch.cat([F.scaled_dot_product_attention(a, b, c) for a, b, c in zip(qs, ks, vs)], dim=2)""")
 DECLINED = {
     "a mask of each part": (SPLIT + LOOP.replace("mask=None", "mask=self.mask") + JOIN, "a mask of its own"),
     "causal": (SPLIT + LOOP.replace("False)", "True)") + JOIN, "is causal"),
@@ -85,7 +87,11 @@ def test_other_parts_are_declined(tmp_path: Path, body: str, reason: str) -> Non
     assert any(isinstance(each, Declined) and reason in each.reason for each in found)
 
 
-CHECK = 'y = x * 2\nif y.max() > 9:\n    raise {kind}(f"too large: {{y.max()}}")\nreturn y + 1'
+CHECK = dedent("""\
+    y = x * 2
+    if y.max() > 9:
+        raise {kind}(f"too large: {{y.max()}}")
+    return y + 1""")
 
 
 LAST = 2
@@ -109,7 +115,15 @@ def test_a_check_raises_its_own_exception_where_it_is_compiled(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["Mine", "KeyboardInterrupt"])
 def test_an_exception_that_is_not_built_in_has_no_operator(tmp_path: Path, kind: str) -> None:
-    found = proposed(tmp_path, "class Mine(Exception): ...\n\n\n" + forward(CHECK.format(kind=kind)))
+    found = proposed(
+        tmp_path,
+        dedent("""\
+        class Mine(Exception): ...
+
+
+    """)
+        + forward(CHECK.format(kind=kind)),
+    )
     ways = [each for each in found if isinstance(each, Proposal)]
     assert ways
     assert not any("operator" in each.how for each in ways)
@@ -125,7 +139,11 @@ def test_one_operator_serves_two_checks(tmp_path: Path) -> None:
     assert twice.count("_value_error_unless(") == 3
 
 
-MATCH = "from scipy.optimize import {name}\n\n\n"
+MATCH = dedent("""\
+    from scipy.optimize import {name}
+
+
+""")
 
 
 def test_another_function_of_scipy_is_declined(tmp_path: Path) -> None:

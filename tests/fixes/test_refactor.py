@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ from tcready.static.diagnostics.cst_view import Concrete
 from tcready.static.diagnostics.rule import Declined
 from tcready.static.frontend import source
 
-HEAD = "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+HEAD = dedent("""\
+    import torch
+    from torch import nn
+
+
+    class Model(nn.Module):
+        def forward(self, x):
+""")
 REWRITTEN = {
     "two returns": "        y = x * 2\n        if y.sum() > 0:\n            return y + 1\n        else:\n            return y - 1\n",
     "early return": "        y = x * 2\n        # why\n        if y.sum() > 0:\n            return y + 1  # up\n        return -y\n",

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
 from tcready.fixes.rewriting.suggestions import Proposal
 from tcready.static.diagnostics.rule import Declined
 
-HEAD = "import copy\nimport random\nimport types\n\n"
+HEAD = dedent("""\
+    import copy
+    import random
+    import types
+
+""")
 COUNTER = "self.n = 0"
 REWRITTEN = {
     "a counter": (COUNTER, "self.n += 1\nreturn x * 2"),
@@ -21,10 +27,21 @@ REWRITTEN = {
         "self.e = nn.Buffer(torch.ones(8))",
         "y = x * 2\nself.e = self.e.to(y.dtype)  # as y\nreturn y + self.e",
     ),
-    "a deep copy": ("", "y = x.detach() * 2\nz = copy.deepcopy(y)\nz += 1\nreturn x * z + y"),
+    "a deep copy": (
+        "",
+        dedent("""\
+        y = x.detach() * 2
+        z = copy.deepcopy(y)
+        z += 1
+        return x * z + y"""),
+    ),
     "a copied module": (
         "self.l = nn.Sequential(nn.LayerNorm(8), nn.BatchNorm1d(8))",
-        "y = x * 2\nlayer = copy.deepcopy(self.l)  # anew\nz = layer(y) + layer(input=x)\nreturn z + self.l[1].running_mean",
+        dedent("""\
+            y = x * 2
+            layer = copy.deepcopy(self.l)  # anew
+            z = layer(y) + layer(input=x)
+            return z + self.l[1].running_mean"""),
     ),
     "a copied module called at once": (
         "self.l = nn.ModuleList([nn.LayerNorm(8), nn.Sigmoid()])",
@@ -32,7 +49,12 @@ REWRITTEN = {
     ),
     "copied modules of a loop": (
         "self.l = nn.ModuleList([nn.LayerNorm(8), nn.PReLU(), nn.Sigmoid()])",
-        "y = x * 2\nfor each in self.l:\n    one = copy.deepcopy(each)\n    y = one(y)\nreturn y",
+        dedent("""\
+            y = x * 2
+            for each in self.l:
+                one = copy.deepcopy(each)
+                y = one(y)
+            return y"""),
     ),
     "a norm of roots": ("", "y = x * 2\nnorm = nn.RMSNorm(8)\nreturn norm(y) + y"),
     "a leaf": ("", "y = x * 2\nloss = torch.tensor(0.0, requires_grad=True)\nreturn y + loss"),
@@ -45,16 +67,43 @@ REWRITTEN = {
         "",
         "y = x * 2\nd = torch.distributions.Normal(y, torch.ones(8), validate_args=True)\nreturn d.mean + y",
     ),
-    "a scope": ("self.quiet = torch.no_grad()", "y = x * 2\nwith self.quiet:\n    z = y * 2\nreturn y + z"),
+    "a scope": (
+        "self.quiet = torch.no_grad()",
+        dedent("""\
+        y = x * 2
+        with self.quiet:
+            z = y * 2
+        return y + z"""),
+    ),
     "a list of text": (
         "",
-        "y = x * 2\nparts = 'a,b,c'.split(',')\nlast = parts.pop()\nreturn y + len(parts) + len(last)",
+        dedent("""\
+            y = x * 2
+            parts = 'a,b,c'.split(',')
+            last = parts.pop()
+            return y + len(parts) + len(last)"""),
     ),
     "a power": ("", "y = -pow(x, 2).sum()\nreturn y + x"),
 }
 DECLINED = {
-    "a counter that is asked": (COUNTER, "self.n += 1\nif self.n > 3:\n    x = x + 1\nreturn x", "number is wanted"),
-    "a counter that is set": (COUNTER, "self.n += 1\nif x.dim() > 7:\n    self.n = 0\nreturn x", "set to a number"),
+    "a counter that is asked": (
+        COUNTER,
+        dedent("""\
+        self.n += 1
+        if self.n > 3:
+            x = x + 1
+        return x"""),
+        "number is wanted",
+    ),
+    "a counter that is set": (
+        COUNTER,
+        dedent("""\
+        self.n += 1
+        if x.dim() > 7:
+            self.n = 0
+        return x"""),
+        "set to a number",
+    ),
     "a counter of a dict": ("self.c = {'n': 0}", "self.c['n'] += 1\nreturn x", "elsewhere than in an attribute"),
     "a counter that gradients need": (COUNTER, "self.n += 1\nreturn x * self.n", "a gradient may need"),
     "a counter that is kept elsewhere": (
@@ -69,7 +118,11 @@ DECLINED = {
     "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "does not give"),
     "another tensor": (
         "self.e = nn.Buffer(torch.zeros(8))\nself.g = nn.Buffer(torch.zeros(8))",
-        "self.e = self.e.to(x.dtype)\nif x.dim() > 1:\n    self.e = self.e.to(x.dtype)\nreturn x + self.e",
+        dedent("""\
+            self.e = self.e.to(x.dtype)
+            if x.dim() > 1:
+                self.e = self.e.to(x.dtype)
+            return x + self.e"""),
         "a second time",
     ),
     "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "what is copied may be a container"),
@@ -86,7 +139,11 @@ DECLINED = {
     ),
     "a copied module or another": (
         "self.l = nn.Linear(8, 8)",
-        "y = self.l\nif x.dim() > 1:\n    y = copy.deepcopy(self.l)\nreturn y(x)",
+        dedent("""\
+            y = self.l
+            if x.dim() > 1:
+                y = copy.deepcopy(self.l)
+            return y(x)"""),
         "used for more than being called",
     ),
     "a copied module, called behind its block": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.fixes.rewriting.imports import remove_unused
@@ -61,11 +62,21 @@ def test_texts_and_comments_are_not_moved() -> None:
 SETTINGS = {
     "[tool.ruff]\nline-length = 110  # long\n": ("pyproject.toml", 110),
     "[tool.black]\nline-length = 100\n": ("pyproject.toml", 100),
-    "[project]\nname = 'a'\n[tool.other]\nline-length = 70\n": ("pyproject.toml", 88),
+    dedent("""\
+        [project]
+        name = 'a'
+        [tool.other]
+        line-length = 70
+    """): ("pyproject.toml", 88),
     "line-length = 99\n": ("ruff.toml", 99),
     "[flake8]\nmax-line-length = 79\n": ("setup.cfg", 79),
     "[flake8]\nmax_line_length=119\n": (".flake8", 119),
-    "[*]\nmax_line_length = 120\n[*.{py,pyi}]\nmax_line_length = 96\n": (".editorconfig", 96),
+    dedent("""\
+        [*]
+        max_line_length = 120
+        [*.{py,pyi}]
+        max_line_length = 96
+    """): (".editorconfig", 96),
     "[*.md]\nmax_line_length = 120\n": (".editorconfig", 88),
 }
 
@@ -82,16 +93,66 @@ def test_the_line_length_of_the_project(text: str, tmp_path: Path) -> None:
 USES = "\n\ndef f(x):\n    return {}\n"
 UNUSED = [
     ("import math\nimport torch\n", "import torch\n"),
-    ("import os\n\nimport numpy as math\n\nimport torch\n", "import os\n\nimport torch\n"),
+    (
+        dedent("""\
+        import os
+
+        import numpy as math
+
+        import torch
+    """),
+        dedent("""\
+        import os
+
+        import torch
+    """),
+    ),
     ("from math import isnan\nfrom math import pi as math\n", "from math import isnan\n"),
-    ("from os import (\n    path,\n    sep as math,\n)\n", "from os import (\n    path,\n)\n"),
+    (
+        dedent("""\
+        from os import (
+            path,
+            sep as math,
+        )
+    """),
+        dedent("""\
+        from os import (
+            path,
+        )
+    """),
+    ),
     ("from os import path, sep as math, curdir\n", "from os import path, curdir\n"),
     ("import math  # noqa: F401\n", None),
     ("import math as math\n", None),
-    ("try:\n    import math\nexcept ImportError:\n    math = None\n", None),
+    (
+        dedent("""\
+        try:
+            import math
+        except ImportError:
+            math = None
+    """),
+        None,
+    ),
     ("import math\n__all__ = ['math']\n", None),
-    ("import math\n\n\ndef g(x) -> 'math.A': ...\n", None),
-    ("import math\n\n\ndef __getattr__(name):\n    return globals()[name]\n", None),
+    (
+        dedent("""\
+        import math
+
+
+        def g(x) -> 'math.A': ...
+    """),
+        None,
+    ),
+    (
+        dedent("""\
+        import math
+
+
+        def __getattr__(name):
+            return globals()[name]
+    """),
+        None,
+    ),
     ("import math; import os\n", None),
     ("import os\n", None),
 ]
@@ -110,12 +171,36 @@ def test_an_import_that_became_unused_is_gone(imports: str, left: str | None) ->
 
 IMPORTED = [
     (
-        "import os\n\nimport numpy as np\nfrom torch import nn\n",
-        "import os\n\nimport numpy as np\nimport torch\nfrom torch import nn\n",
+        dedent("""\
+            import os
+
+            import numpy as np
+            from torch import nn
+        """),
+        dedent("""\
+            import os
+
+            import numpy as np
+            import torch
+            from torch import nn
+        """),
     ),
     (
-        "import os\n\nfrom torch import nn\n\nfrom . import a\n",
-        "import os\n\nimport torch\nfrom torch import nn\n\nfrom . import a\n",
+        dedent("""\
+            import os
+
+            from torch import nn
+
+            from . import a
+        """),
+        dedent("""\
+            import os
+
+            import torch
+            from torch import nn
+
+            from . import a
+        """),
     ),
     ('"""A."""\nimport os\n', '"""A."""\nimport os\nimport torch\n'),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from rewriting import assert_same, change, forward, proposed
@@ -12,10 +13,20 @@ from tcready.static.diagnostics.rule import Declined
 KEPT = {
     "a factor": "y = x * 2\nreturn y / y.max().item()",
     "a name": "y = x * 2\npeak = y.max().item()\nreturn y / peak + 1",
-    "a name of more than one line": "y = x * 2\npeak = (\n    y.abs()\n    .max().item()  # why\n)\nreturn y / peak",
+    "a name of more than one line": dedent("""\
+        y = x * 2
+        peak = (
+            y.abs()
+            .max().item()  # why
+        )
+        return y / peak"""),
     "arithmetic of numbers": "n = x.abs().sum().item() + 1\nhalf = n / 2\nreturn x * (1 - half)",
     "one item": "return x * x[0, :1].item()",
-    "changed later": "y = x * 2\nfirst = y[0, 0].item()\ny += 1\nreturn y * first",
+    "changed later": dedent("""\
+        y = x * 2
+        first = y[0, 0].item()
+        y += 1
+        return y * first"""),
     "in place of itself": "y = x * 2\ny /= y[0, 0].item()\nreturn y",
     "an index": "i = x.sum(1).argmax().item()\nreturn x[i] + x[1]",
     "the item from the end": "n = x.sum(1).argmax().item()\nreturn x[n - 4] + x[1]",
@@ -37,9 +48,21 @@ KEPT = {
     "handed on": "def scaled(y, by):\n    return y * by\nreturn scaled(x, x.abs().max().item())",
     "stored": "y = x * 2\ny[0] = x.max().item()\nreturn y",
     "rows of a list": "rows = x.sum(1).tolist()\nreturn x + rows[0] - rows[1]",
-    "a loop over a list": "y = x * 2\nfor v in x.sum(1).tolist():\n    y = y + v\nreturn y",
-    "a numbered loop": "y = x * 2\nfor i, v in enumerate(x[0].tolist()):\n    y = y + v * i\nreturn y",
-    "two lists": "y = x * 2\nfor a, b in zip(x[0].tolist(), [1.0, 2.0]):\n    y = y + a\nreturn y",
+    "a loop over a list": dedent("""\
+        y = x * 2
+        for v in x.sum(1).tolist():
+            y = y + v
+        return y"""),
+    "a numbered loop": dedent("""\
+        y = x * 2
+        for i, v in enumerate(x[0].tolist()):
+            y = y + v * i
+        return y"""),
+    "two lists": dedent("""\
+        y = x * 2
+        for a, b in zip(x[0].tolist(), [1.0, 2.0]):
+            y = y + a
+        return y"""),
     "numpy": "scale = float(np.sin(x.detach().numpy()).mean())\nreturn x * scale",
     "numpy's number": "y = x.detach().cpu().numpy()\nreturn x * np.sqrt(np.abs(x.detach().numpy())).max().item()",
     "numpy's arithmetic": "return x * float((x.detach().numpy() * 2 + 1).sum())",
@@ -71,9 +94,23 @@ DECLINED = {
     "a number of two bounds": ("return x.clamp(0, x.sum().item())", "beside a number"),
     "a size that is a tensor": ("return x.sum() + torch.zeros((x > 0).sum())", "a size or a bound"),
     "numpy's branch": ("n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x", "a branch tests it"),
-    "a closure": ("n = x.sum().item()\ndef f(y):\n    return y * n\nreturn f(x)", "a function of its own"),
+    "a closure": (
+        dedent("""\
+        n = x.sum().item()
+        def f(y):
+            return y * n
+        return f(x)"""),
+        "a function of its own",
+    ),
     "sizes": ("return x.split((x[:, 0] > 9).long().tolist())[0]", "handed on"),
-    "rows apart": ("y = x\nfor a, b in x[:, :2].tolist():\n    y = y + a\nreturn y", "taken apart"),
+    "rows apart": (
+        dedent("""\
+        y = x
+        for a, b in x[:, :2].tolist():
+            y = y + a
+        return y"""),
+        "taken apart",
+    ),
     "modules": ("items = [F.relu, F.gelu]\nreturn items[x.sum().long()](x)", "what it is indexed by"),
     "a slice": ("n = (x > 0).sum()\nreturn x[:, :n]", "only a mask"),
 }

@@ -18,6 +18,7 @@ import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -297,7 +298,16 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_changed(reading: S
         ("plan", {"target": "/"}, "outside of"),
         (
             "prove",
-            {"target": "breaks.py", "patch": "--- a/link.py\n+++ b/link.py\n@@ -1 +1 @@\n-a\n+b\n"},
+            {
+                "target": "breaks.py",
+                "patch": dedent("""\
+                --- a/link.py
+                +++ b/link.py
+                @@ -1 +1 @@
+                -a
+                +b
+            """),
+            },
             "outside of",
         ),
         ("check", {"target": "breaks.py\0"}, "a path holds no NUL"),

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import pytest_lsp
@@ -55,7 +56,14 @@ class Net(nn.Module):
             return x + 1
         return x
 """
-CLEAN = "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+CLEAN = dedent("""\
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return x + 1
+""")
 
 
 def new_client() -> LanguageClient:
@@ -586,7 +594,11 @@ class Notebook:
             await asyncio.sleep(0.02)
 
 
-CELL = "class Net(nn.Module):\n    def forward(self, x):\n        print(helper(x))\n        return x"
+CELL = dedent("""\
+    class Net(nn.Module):
+        def forward(self, x):
+            print(helper(x))
+            return x""")
 
 
 @in_one_loop

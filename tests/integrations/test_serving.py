@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -85,9 +86,18 @@ def test_a_call_of_an_operator_that_is_registered_there(tmp_path: Path) -> None:
     """The registration is in no file that the user's reads."""
     shutil.copytree(ENGINE / "vllm", tmp_path / "vllm")
     (tmp_path / "model.py").write_text(
-        "import torch\nfrom torch import nn\nfrom vllm.compilation.decorators import support_torch_compile\n\n\n"
-        "@support_torch_compile\nclass Mine(nn.Module):\n    def forward(self, x: torch.Tensor):\n"
-        "        x = torch.ops.vllm.attend(x)\n        return torch.ops.vllm.count(x)\n"
+        dedent("""\
+            import torch
+            from torch import nn
+            from vllm.compilation.decorators import support_torch_compile
+
+
+            @support_torch_compile
+            class Mine(nn.Module):
+                def forward(self, x: torch.Tensor):
+                    x = torch.ops.vllm.attend(x)
+                    return torch.ops.vllm.count(x)
+        """)
     )
     report = checked("model.py", root=tmp_path)
     found = {each.line: serving_of(report).findings[index] for index, each in enumerate(report.findings)}
@@ -113,7 +123,14 @@ def test_the_report_in_every_form(report: Report) -> None:
 
 def test_an_engine_that_is_not_installed(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+        dedent("""\
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    return x
+        """)
     )
     told: list[str] = []
     report = checked("model.py", root=tmp_path, announce=told.append)
@@ -214,8 +231,14 @@ def in_other_spellings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ENGINE / "vllm", folder / "vllm")
     (folder / "vllm" / "models" / "spelled.py").write_text(DECORATED)
     (folder / "mine.py").write_text(
-        "from vllm.models.spelled import Partial as Base\n\n\nclass Mine(Base):\n"
-        "    def forward(self, y):\n        return y + 1 if y.max() > 9 else y  # of an imported class\n"
+        dedent("""\
+            from vllm.models.spelled import Partial as Base
+
+
+            class Mine(Base):
+                def forward(self, y):
+                    return y + 1 if y.max() > 9 else y  # of an imported class
+        """)
     )
     return folder
 

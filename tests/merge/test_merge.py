@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -399,7 +400,15 @@ def test_an_unpredicted_break_becomes_one_finding_over_its_source_line() -> None
 
 
 def test_a_fingerprint_of_a_run_survives_moved_lines_and_tells_equal_lines_apart() -> None:
-    text = TEXT.replace("import torch\n", "import torch\n\n\n", 1)
+    text = TEXT.replace(
+        "import torch\n",
+        dedent("""\
+        import torch
+
+
+    """),
+        1,
+    )
     moved = static(sources=(SourceText(PATH, "1" * 64, text),))
     before = only(merged(static(), observation(break_sites=(site(7),))))
     after = only(merged(moved, observation(break_sites=(site(9),))))

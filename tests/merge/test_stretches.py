@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -24,7 +25,12 @@ from tcready.source.edits import apply_edits
 
 PATH = "model.py"
 ROOT = Path(__file__).parents[2]
-HEAD = "import torch\n\n\nclass Net(torch.nn.Module):\n"
+HEAD = dedent("""\
+    import torch
+
+
+    class Net(torch.nn.Module):
+""")
 FORWARD = 5
 """The line of `def forward` behind HEAD."""
 
@@ -111,9 +117,14 @@ def test_the_longest_five_come_first() -> None:
 
 
 def test_a_break_below_a_forward_parts_the_forward_too() -> None:
-    text = forward("a = x + 1\nb = a + 1\nc = helper(b)\nd = c + b\nreturn d") + (
-        "\n\ndef helper(b):\n    b = b * 2\n    b = b * 3\n    if b.sum() > 0:\n        return b\n    return -b\n"
-    )
+    text = forward(
+        dedent("""\
+        a = x + 1
+        b = a + 1
+        c = helper(b)
+        d = c + b
+        return d""")
+    ) + ("\n\ndef helper(b):\n    b = b * 2\n    b = b * 3\n    if b.sum() > 0:\n        return b\n    return -b\n")
     below = site(16, "helper", Frame(PATH, 8, "Net.forward"))
     assert sorted(each.name for each in found_in(text, seen(below))) == [
         "Net.forward:6-7",
@@ -188,15 +199,42 @@ def test_a_method_is_taken_out(tmp_path: Path) -> None:
 
 
 def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path) -> None:
-    text = (
-        "import torch\n\n\n# About run.\n@torch.no_grad()\ndef run(x):\n    y = x * 2\n\n    # Then\n"
-        "    x = y + x\n    print(x)\n    return x\n"
-    )
+    text = dedent("""\
+            import torch
+
+
+            # About run.
+            @torch.no_grad()
+            def run(x):
+                y = x * 2
+
+                # Then
+                x = y + x
+                print(x)
+                return x
+        """)
     [region] = found_in(text, seen(site(11, "run"), modules=()))
     assert apply_edits(text, region.edits) == (
-        "import torch\n\n\n@torch.compile\ndef _run_lines_7_10(x):\n    y = x * 2\n\n    # Then\n"
-        "    x = y + x\n    return x\n\n\n# About run.\n@torch.no_grad()\ndef run(x):\n"
-        "    x = _run_lines_7_10(x)\n    print(x)\n    return x\n"
+        dedent("""\
+            import torch
+
+
+            @torch.compile
+            def _run_lines_7_10(x):
+                y = x * 2
+
+                # Then
+                x = y + x
+                return x
+
+
+            # About run.
+            @torch.no_grad()
+            def run(x):
+                x = _run_lines_7_10(x)
+                print(x)
+                return x
+        """)
     )
 
 
@@ -205,7 +243,16 @@ def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path)
     [
         pytest.param("a = x + 1\nb = a + 1\nprint()", 8, "self._forward_lines_6_7(x)", id="nothing-out"),
         pytest.param("x += 1\nx += 2\nprint(x)", 8, "x = self._forward_lines_6_7(x)", id="augmented"),
-        pytest.param("a = x + 1\nif self.on:\n    a = a * 2\nprint(a)", 9, "a = self._forward_lines_6_8(x)", id="if"),
+        pytest.param(
+            dedent("""\
+            a = x + 1
+            if self.on:
+                a = a * 2
+            print(a)"""),
+            9,
+            "a = self._forward_lines_6_8(x)",
+            id="if",
+        ),
         pytest.param(
             "a = [x for x in x.unbind()]\nb = a[0] + 1\nprint(b)",
             8,
@@ -213,13 +260,26 @@ def test_a_function_is_taken_out_above_its_comment_and_decorator(tmp_path: Path)
             id="comprehension",
         ),
         pytest.param(
-            "a = x + 1\nb = a + 1\nprint()\ndef g():\n    return b\nreturn g()",
+            dedent("""\
+                a = x + 1
+                b = a + 1
+                print()
+                def g():
+                    return b
+                return g()"""),
             8,
             "b = self._forward_lines_6_7(x)",
             id="read-by-a-function-after",
         ),
         pytest.param(
-            "x = x + 1\nfor i in range(3):\n    x = x * i\nprint(x)", 9, "x = self._forward_lines_6_8(x)", id="loop"
+            dedent("""\
+                x = x + 1
+                for i in range(3):
+                    x = x * i
+                print(x)"""),
+            9,
+            "x = self._forward_lines_6_8(x)",
+            id="loop",
         ),
     ],
 )
@@ -232,17 +292,66 @@ def test_what_goes_in_and_comes_out(body: str, line: int, called: str, tmp_path:
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        pytest.param("a = x + 1\nif a.ndim:\n    return a\nprint()", 9, id="return"),
-        pytest.param("a = x + 1\nwith torch.no_grad():\n    a = a * 2\nprint(a)", 9, id="with"),
+        pytest.param(
+            dedent("""\
+            a = x + 1
+            if a.ndim:
+                return a
+            print()"""),
+            9,
+            id="return",
+        ),
+        pytest.param(
+            dedent("""\
+            a = x + 1
+            with torch.no_grad():
+                a = a * 2
+            print(a)"""),
+            9,
+            id="with",
+        ),
         pytest.param("a = x + 1\nb = lambda: a\nprint(b)", 8, id="lambda"),
         pytest.param("a = x + 1\nb = sum(each for each in a)\nprint(b)", 8, id="generator"),
-        pytest.param("a = x + 1\nif (b := a.ndim):\n    a = a + b\nprint(a)", 9, id="walrus"),
-        pytest.param("a = x + 1\nfor i in range(3):\n    b = a\nprint(b)", 9, id="perhaps-bound"),
+        pytest.param(
+            dedent("""\
+            a = x + 1
+            if (b := a.ndim):
+                a = a + b
+            print(a)"""),
+            9,
+            id="walrus",
+        ),
+        pytest.param(
+            dedent("""\
+            a = x + 1
+            for i in range(3):
+                b = a
+            print(b)"""),
+            9,
+            id="perhaps-bound",
+        ),
         pytest.param("a = x + 1\nb = a + 1\nprint(locals())", 8, id="locals"),
         pytest.param("a = x + 1; b = a + 1; print(b)", 7, id="one-line"),
-        pytest.param("global g\ng = x + 1\nh = g + 1\nprint(h)", 9, id="global"),
+        pytest.param(
+            dedent("""\
+            global g
+            g = x + 1
+            h = g + 1
+            print(h)"""),
+            9,
+            id="global",
+        ),
         pytest.param("self = x + 1\nb = self + 1\nprint(b)", 8, id="self-bound"),
-        pytest.param("def g():\n    return a\na = x + 1\nb = g() + a\nprint(b)", 10, id="read-late"),
+        pytest.param(
+            dedent("""\
+            def g():
+                return a
+            a = x + 1
+            b = g() + a
+            print(b)"""),
+            10,
+            id="read-late",
+        ),
     ],
 )
 def test_not_taken_out(body: str, line: int) -> None:
@@ -251,7 +360,15 @@ def test_not_taken_out(body: str, line: int) -> None:
 
 
 def test_not_taken_out_where_a_name_is_bound_on_some_ways_before() -> None:
-    text = forward("if self.on:\n    y = x\nprint(x)\na = x + 1\nb = a + y\nprint(b)")
+    text = forward(
+        dedent("""\
+        if self.on:
+            y = x
+        print(x)
+        a = x + 1
+        b = a + y
+        print(b)""")
+    )
     [region] = found_in(text, seen(site(8), site(11)))
     assert (region.line, region.edits) == (9, ())
 

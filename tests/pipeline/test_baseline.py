@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from fixture_markers import ROOT
@@ -105,7 +106,15 @@ def test_every_finding_of_the_fixture_models_survives_reformatting(
         ("0XfF + 1_0", "255 + 10", True),
         ("f((x), *(y),)", "f(x,*y)", True),
         ("if x:\n  y", "if (x): z", True),
-        ("@d\ndef f(x): y", "@d\ndef f(\n  x,\n): z", True),
+        (
+            "@d\ndef f(x): y",
+            dedent("""\
+            @d
+            def f(
+              x,
+            ): z"""),
+            True,
+        ),
         ("x - y", "y - x", False),
         ("f(x)", "f(x, None)", False),
         ("f(None)", "f('None')", False),
@@ -124,7 +133,15 @@ def test_what_a_piece_of_code_is(one: str, other: str, same: bool) -> None:
     [
         NET.replace("x.sum() > 0", "((x.sum())>0x0)"),
         NET.replace("x.sum() > 0:", "x.sum() > 0:  # why"),
-        NET.replace("x.max().item() + y.min().item()", "(\n    x.max()\n    .item()\n    + y.min().item(\n    ))"),
+        NET.replace(
+            "x.max().item() + y.min().item()",
+            dedent("""\
+            (
+                x.max()
+                .item()
+                + y.min().item(
+                ))"""),
+        ),
     ],
 )
 def test_layout_and_spelling_are_no_part_of_a_finding(project: Path, changed: str) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.api import check
@@ -38,7 +39,13 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
-    (tmp_path / "gitconfig").write_text("[user]\nname = Tests\nemail = tests@example.invalid\n")
+    (tmp_path / "gitconfig").write_text(
+        dedent("""\
+        [user]
+        name = Tests
+        email = tests@example.invalid
+    """)
+    )
     top = tmp_path / "top"
     top.mkdir()
     monkeypatch.chdir(top)
@@ -92,7 +99,15 @@ def test_findings_on_changed_lines_alone(git: Git, capsys: pytest.CaptureFixture
     assert (report.narrowed.commit, report.narrowed.unchanged) == (git("rev-parse", "main"), 1)
 
 
-SPAN = NET.replace("if x.sum() > 0:", "if (\n            x.sum()\n            + 1\n            > 0\n        ):")
+SPAN = NET.replace(
+    "if x.sum() > 0:",
+    dedent("""\
+    if (
+                x.sum()
+                + 1
+                > 0
+            ):"""),
+)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +194,19 @@ def test_no_configuration_of_the_user_changes_what_is_told(
     Path("net.py").write_text(like_a_patch + NET.replace("x.sum() > 0", "x.sum() > 1"))
     with (tmp_path / "gitconfig").open("a") as file:
         file.write(
-            "[color]\nui = always\n[diff]\nnoprefix = true\nmnemonicPrefix = true\nexternal = false\n"
-            "interHunkContext = 9\ncontext = 7\nrelative = true\n[core]\nquotepath = true\n"
+            dedent("""\
+                [color]
+                ui = always
+                [diff]
+                noprefix = true
+                mnemonicPrefix = true
+                external = false
+                interHunkContext = 9
+                context = 7
+                relative = true
+                [core]
+                quotepath = true
+            """)
         )
     monkeypatch.setenv("GIT_DIFF_OPTS", "-u5")
     assert told() == [("net.py", 12)]
@@ -227,11 +253,17 @@ def test_files_that_git_tells_nothing_of_count_as_changed(git: Git) -> None:
 
 
 def test_a_finding_that_is_told_for_another_of_its_line_has_changed_with_that(git: Git) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, a, b):\n"
-        "        return [torch.stack([a, b]).sum().item(), torch.stack([a, b]).max(\n            dim=0\n"
-        "        ).values.sum().item()]\n"
-    )
+    text = dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, a, b):
+                    return [torch.stack([a, b]).sum().item(), torch.stack([a, b]).max(
+                        dim=0
+                    ).values.sum().item()]
+        """)
     commit(git, net=text)
     Path("net.py").write_text(text.replace("dim=0", "dim=1"))
     report = check(["net.py"], run=False, diff_base="HEAD")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready import TcreadyError, check
@@ -28,7 +29,12 @@ class GPT(nn.Module):
             x = self(x)
         return x.argmax().item()
 """
-COMMON = "def widen(x):\n    if x.sum() > 0:\n        return x * 2\n    return x\n"
+COMMON = dedent("""\
+    def widen(x):
+        if x.sum() > 0:
+            return x * 2
+        return x
+""")
 DATA = """\
 import torch
 from .sizes import N
@@ -108,8 +114,22 @@ def test_inputs_of_a_file_are_for_forward(project: Path) -> None:
     """They would not fit a method."""
     path = project / "one.py"
     path.write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n\n"
-        "    def step(self, x, y):\n        return x\n\n\ndef get_inputs():\n    return [torch.ones(2)]\n"
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    return x
+
+                def step(self, x, y):
+                    return x
+
+
+            def get_inputs():
+                return [torch.ones(2)]
+        """)
     )
     said: list[str] = []
     report = check("one.py::Model.step", announce=said.append)
@@ -174,7 +194,15 @@ def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from tcready.static.frontend import module_search
 
     for name, where, more in (
-        ("acme-one", "src/acme/one", '[tool.setuptools.packages.find]\nwhere = ["src"]\nnamespaces = true\n'),
+        (
+            "acme-one",
+            "src/acme/one",
+            dedent("""\
+            [tool.setuptools.packages.find]
+            where = ["src"]
+            namespaces = true
+        """),
+        ),
         ("acme-two", "acme/two", '[tool.setuptools]\npackages = ["acme.two"]\n'),
     ):
         (tmp_path / name / where).mkdir(parents=True)

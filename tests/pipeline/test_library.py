@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import venv
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -46,8 +47,13 @@ def test_a_name_of_transformers_is_found_in_its_files(name: str, stands_for: str
 
 
 LIBRARIES = {
-    "timm/models/resnet.py": "@register_model\ndef resnet18(pretrained=False): ...\n@register_model\ndef resnet34(): ...\n"
-    "def resnet_cfg(): ...\n",
+    "timm/models/resnet.py": dedent("""\
+        @register_model
+        def resnet18(pretrained=False): ...
+        @register_model
+        def resnet34(): ...
+        def resnet_cfg(): ...
+    """),
     "torchvision/models/resnet.py": "@register_model()\ndef resnet18(*, weights=None): ...\n",
     "diffusers/models/unets/unet_2d.py": "class UNet2DModel(Base, ModelMixin): ...\nclass UNet2DOutput: ...\n",
 }
@@ -233,9 +239,19 @@ def test_the_command_that_proves_repeats_isolated(
     """What pyproject.toml says would be taken in when it is pasted."""
     (tmp_path / "pyproject.toml").write_text("[tool.tcready]\ndevice = 'meta'\n")
     (tmp_path / "model.py").write_text(
-        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        print(x)\n        return self.a(x)\n"
-        "    def __init__(self):\n        super().__init__()\n        self.a = Inner()\n"
-        "class Inner(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
+        dedent("""\
+            from torch import nn
+            class Net(nn.Module):
+                def forward(self, x):
+                    print(x)
+                    return self.a(x)
+                def __init__(self):
+                    super().__init__()
+                    self.a = Inner()
+            class Inner(nn.Module):
+                def forward(self, x):
+                    return x * 2
+        """)
     )
     monkeypatch.chdir(tmp_path)
     run("check", "model.py::Net", "--isolated", "--no-run", "-v")

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -426,20 +427,36 @@ def test_a_script_is_read_from_its_own_file(tmp_path: Path) -> None:
 
 
 CELLS = (
-    "import torch\nfrom torch import nn\nimport tcready\n%load_ext tcready",
+    dedent("""\
+        import torch
+        from torch import nn
+        import tcready
+        %load_ext tcready"""),
     "class Net(nn.Module):\n    def forward(self, x):\n        return x.item()  # outdated",
-    "class Net(nn.Module):\n    def forward(self, x):\n        if x.sum() > 100:\n            x = x + 1\n"
-    "        return helper(x)",
+    dedent("""\
+        class Net(nn.Module):
+            def forward(self, x):
+                if x.sum() > 100:
+                    x = x + 1
+                return helper(x)"""),
     "def helper(y):\n    print('hello')\n    return y",
     "net = Net(); x = torch.randn(2, 4)\nfound = tcready.check(net, x)\nfound",
     "print([(f.path, f.cell.number, f.cell.line, f.rule, f.status) for f in found.report.findings])",
     "print(found)",
-    "%%tcready\nclass Two(nn.Module):\n    def forward(self, x):\n        return helper(x).tolist()",
+    dedent("""\
+        %%tcready
+        class Two(nn.Module):
+            def forward(self, x):
+                return helper(x).tolist()"""),
     "%%tcready net, x, mode='train'\nnet = nn.Sequential(net)",
     "%%tcready net,, x\nz = 1",
     "%%tcready\n1 / 0",
     "z",
-    "%%tcready\nclass Three(nn.Module):\n    def forward(self, x):\n        return x.tolist()",
+    dedent("""\
+        %%tcready
+        class Three(nn.Module):
+            def forward(self, x):
+                return x.tolist()"""),
     "print(_.verdict); print(_)",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.api import check, render
@@ -11,7 +12,12 @@ from tcready.schema.capture_failures import CaptureFailures
 
 pytestmark = pytest.mark.torch
 
-HEAD = "import torch\nfrom torch import nn\n\n\n"
+HEAD = dedent("""\
+    import torch
+    from torch import nn
+
+
+""")
 TAIL = "\n\ndef get_inputs():\n    return [torch.randn(2, 4)]\n\n\nModel = Net\n"
 TWO_LOOPS = """\
 def say(x):

@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from commands import run
@@ -148,7 +149,11 @@ def test_conditions_do_not_fail_and_are_counted(capsys: pytest.CaptureFixture[st
     "table",
     [
         '[tool.tcready]\ndtype = "float16"\n',
-        '[tool.tcready.targets.net]\ntarget = "net.py::Model"\ndtype = "float16"\n',
+        dedent("""\
+            [tool.tcready.targets.net]
+            target = "net.py::Model"
+            dtype = "float16"
+        """),
     ],
 )
 def test_a_project_says_the_type_as_well(

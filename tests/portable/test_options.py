@@ -7,6 +7,7 @@ import inspect
 import re
 import typing
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, get_args
 
 import pytest
@@ -256,8 +257,15 @@ def test_no_function_of_the_facade_has_more_than_ten_parameters() -> None:
 
 def test_what_a_project_says_is_read_by_kind(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.tcready]\nmemory = 3\ntorch-version = "2.11"\nbackend = true\n[tool.tcready.targets.net]\n'
-        'target = "net.py::Net"\nmemory = 4\n'
+        dedent("""\
+            [tool.tcready]
+            memory = 3
+            torch-version = "2.11"
+            backend = true
+            [tool.tcready.targets.net]
+            target = "net.py::Net"
+            memory = 4
+        """)
     )
     assert options(tmp_path, *VALUES) == {"memory_gb": 3.0, "torch": (2, 11), "backend": True}
     assert target_tables(tmp_path) == (TargetTable("net", "net.py::Net", {"memory_gb": 4.0}),)

@@ -21,6 +21,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import click
@@ -189,9 +190,14 @@ def read_sizes(block: Block, folder: Path) -> None:
 
 def silence(block: Block, folder: Path) -> None:
     """The line in a model: what its comment names is found there without the comment alone."""
-    body = (
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, lengths):\n        {}        return n\n"
-    )
+    body = dedent("""\
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, lengths):
+                    {}        return n
+        """)
     shown = [block.text, block.text.partition("  #")[0] + "\n"]
     rules = []
     for line in shown:
@@ -264,11 +270,55 @@ def test_every_mark_stands_above_a_block() -> None:
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        ("```sh\nmake it so\n```\n", [None]),
-        ("<!-- not run: -->\n```sh\nmake it so\n```\n", [None]),
-        ("<!-- not run: it needs a GPU -->\n```sh\nmake it so\n```\n", ["not run"]),
-        ("<!-- not run: it needs a GPU -->\n\ntext\n\n```sh\nmake it so\n```\n", [None]),
-        ("- a\n\n  <!-- run in part: it needs a GPU -->\n  ```\n  tcready check a.py\n  ```\n", ["run in part"]),
+        (
+            dedent("""\
+            ```sh
+            make it so
+            ```
+        """),
+            [None],
+        ),
+        (
+            dedent("""\
+            <!-- not run: -->
+            ```sh
+            make it so
+            ```
+        """),
+            [None],
+        ),
+        (
+            dedent("""\
+            <!-- not run: it needs a GPU -->
+            ```sh
+            make it so
+            ```
+        """),
+            ["not run"],
+        ),
+        (
+            dedent("""\
+            <!-- not run: it needs a GPU -->
+
+            text
+
+            ```sh
+            make it so
+            ```
+        """),
+            [None],
+        ),
+        (
+            dedent("""\
+            - a
+
+              <!-- run in part: it needs a GPU -->
+              ```
+              tcready check a.py
+              ```
+        """),
+            ["run in part"],
+        ),
     ],
 )
 def test_a_mark_without_a_reason_or_a_block_is_none(
@@ -304,7 +354,15 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(NET)
     (folder / "pkg" / "__init__.py").write_text("")
-    (folder / "data.py").write_text("import torch\n\n\ndef example():\n    return torch.randn(2, 8)\n")
+    (folder / "data.py").write_text(
+        dedent("""\
+        import torch
+
+
+        def example():
+            return torch.randn(2, 8)
+    """)
+    )
     shutil.copytree(ROOT / "examples", folder / "examples")
     for names, target in ((("report", "a", "laptop", "before", "after", "both"), "model.py"), (("b",), "src/net.py")):
         text = api.render(api.check([target], run=False, root=folder), "json")
@@ -385,9 +443,20 @@ def test_a_block_does_what_it_shows(
 @pytest.mark.torch
 def test_what_needs_torch_does_what_it_shows(tmp_path: Path) -> None:
     """All in one process, by the very pytest that a reader would start: torch is loaded once."""
-    net = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(8, 8)\n"
+    net = dedent("""\
+        import torch
+
+
+        class Net(torch.nn.Linear):
+            def __init__(self):
+                super().__init__(8, 8)
+    """)
     (tmp_path / "mymodel.py").write_text(net)
-    head = "import torch\nfrom mymodel import Net\n\n"
+    head = dedent("""\
+        import torch
+        from mymodel import Net
+
+    """)
     tests = 0
     for number, block in enumerate(b for b in EVERY if b.mark is None and runner(b) is executed_with_torch):
         if "compile_ready" in block.text:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import click
@@ -138,7 +139,17 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
-    (tmp_path / "index.md").write_text("# A\n\n[page](gone.md) [anchor](#gone) ![image](gone.png)\n\n## B\n\n[b](#b)\n")
+    (tmp_path / "index.md").write_text(
+        dedent("""\
+        # A
+
+        [page](gone.md) [anchor](#gone) ![image](gone.png)
+
+        ## B
+
+        [b](#b)
+    """)
+    )
     done = sphinx(tmp_path, tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr.count("gone") == 3, done.stderr

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -482,7 +483,14 @@ def command(*arguments: str) -> str:
 def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, may: set[str], tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("def f(x):\n    return x\n")
     (tmp_path / "clean.py").write_text(
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+        dedent("""\
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    return x + 1
+        """)
     )
     (tmp_path / "report.json").write_text(
         '{"tool": {"name": "tcready", "version": "0"}, "statistics": {}, "findings": [], "targets": [], "rules": [],'

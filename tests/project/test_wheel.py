@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -71,12 +72,13 @@ def test_the_wheel_holds_the_tree_and_one_top_level_name(wheel: Path) -> None:
 
 def test_the_wheel_alone_runs(wheel: Path, tmp_path: Path) -> None:
     """From the wheel, without the tree: the package imports, and its rules and pages are found."""
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import tcready; assert '.whl' in tcready.__file__, tcready.__file__\n"
-        "from tcready.pipeline import break_pages\nfrom tcready.api import load_rules\n"
-        "print(len({rule.summary for rule in load_rules()}), len(break_pages.load()))\n"
-    )
+    script = dedent("""\
+            import sys; sys.path.insert(0, sys.argv[1])
+            import tcready; assert '.whl' in tcready.__file__, tcready.__file__
+            from tcready.pipeline import break_pages
+            from tcready.api import load_rules
+            print(len({rule.summary for rule in load_rules()}), len(break_pages.load()))
+        """)
     done = subprocess.run(
         [sys.executable, "-c", script, str(wheel)], cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
+from textwrap import dedent
 from types import MappingProxyType
 from typing import Any
 
@@ -239,11 +240,23 @@ def empty() -> Report:
     return report()
 
 
-CLEAN = (
-    "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
-    "        super().__init__()\n        self.linear = nn.Linear(8, 8)\n\n    def forward(self, x):\n"
-    "        return torch.relu(self.linear(x))\n\n\ndef get_inputs():\n    return [torch.randn(2, 8)]\n"
-)
+CLEAN = dedent("""\
+        import torch
+        from torch import nn
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(8, 8)
+
+            def forward(self, x):
+                return torch.relu(self.linear(x))
+
+
+        def get_inputs():
+            return [torch.randn(2, 8)]
+    """)
 
 
 def clean() -> Report:
@@ -316,8 +329,14 @@ def _broken_findings() -> tuple[Finding, ...]:
             fix=Fix(
                 "choose with torch.where",
                 False,
-                "--- a/model.py\n+++ b/model.py\n@@ -15,2 +15,1 @@\n-        if x.sum() > 0:\n-            x = x * 2\n"
-                "+        x = torch.where(x.sum() > 0, x * 2, x)\n",
+                dedent("""\
+                    --- a/model.py
+                    +++ b/model.py
+                    @@ -15,2 +15,1 @@
+                    -        if x.sum() > 0:
+                    -            x = x * 2
+                    +        x = torch.where(x.sum() > 0, x * 2, x)
+                """),
                 True,
                 (Edit("model.py", 15, 9, 16, 22, "x = torch.where(x.sum() > 0, x * 2, x)"),),
             ),
@@ -333,7 +352,16 @@ def _broken_findings() -> tuple[Finding, ...]:
             targets=_each("not_traced"),
             evidence=(Evidence("static", "`x` comes from `self.gate`, which returns a tensor"),),
             reached_by=("Net.forward",),
-            fix=Fix("keep the value a tensor", True, "@@ -33 +33 @@\n-.item()\n+\n", False),
+            fix=Fix(
+                "keep the value a tensor",
+                True,
+                dedent("""\
+                @@ -33 +33 @@
+                -.item()
+                +
+            """),
+                False,
+            ),
         ),
         finding(
             NET,
@@ -508,7 +536,13 @@ def _broken_run() -> TargetReport:
                 line=20,
                 end_line=21,
                 edits=(Edit("model.py", 20, 9, 20, 10, "z"),),
-                diff="--- a/model.py\n+++ b/model.py\n@@ -20 +20 @@\n-        y\n+        z\n",
+                diff=dedent("""\
+                    --- a/model.py
+                    +++ b/model.py
+                    @@ -20 +20 @@
+                    -        y
+                    +        z
+                """),
             ),
         ),
         modules=(

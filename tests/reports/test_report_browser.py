@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -328,7 +329,13 @@ def test_what_is_pasted_can_be_copied(visit: Opener, clipboard: str) -> None:
     patch = page.locator("details.patch").first
     patch.get_by_role("button").click()
     expect(patch.get_by_role("button")).to_have_text("Copied")
-    assert page.evaluate("window.read()").startswith("--- a/model.py\n+++ b/model.py\n@@ -15,2 +15,1 @@\n-")
+    assert page.evaluate("window.read()").startswith(
+        dedent("""\
+        --- a/model.py
+        +++ b/model.py
+        @@ -15,2 +15,1 @@
+        -""")
+    )
     assert page.evaluate("document.activeElement.className") == "copy"
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import jsonschema
 import pytest
@@ -113,12 +114,11 @@ def test_golden(name: str, form: str) -> None:
 
 
 def test_the_bytes_do_not_depend_on_the_hash_seed_or_the_surroundings() -> None:
-    code = (
-        "import hashlib, report_samples as s, tcready.reports as r\n"
-        "for name in sorted(s.SAMPLES):\n"
-        "    for form in sorted(r.FORMATS):\n"
-        "        print(name, form, hashlib.sha256(r.render(s.sample(name), form).encode()).hexdigest())"
-    )
+    code = dedent("""\
+            import hashlib, report_samples as s, tcready.reports as r
+            for name in sorted(s.SAMPLES):
+                for form in sorted(r.FORMATS):
+                    print(name, form, hashlib.sha256(r.render(s.sample(name), form).encode()).hexdigest())""")
     here = [
         f"{name} {form} {hashlib.sha256(render(sample(name), form).encode()).hexdigest()}"
         for name in sorted(SAMPLES)

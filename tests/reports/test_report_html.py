@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PureWindowsPath
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -291,7 +292,15 @@ def test_actions_are_distinct_and_in_the_order_of_the_text() -> None:
 
 
 def test_code_in_prose_is_marked_across_the_line_ends_of_a_docstring() -> None:
-    rule = dataclasses.replace(broken().rules[0], instead="Use `f(x,\nsize=1)` <now>.\n\n- or `g`\n")
+    rule = dataclasses.replace(
+        broken().rules[0],
+        instead=dedent("""\
+        Use `f(x,
+        size=1)` <now>.
+
+        - or `g`
+    """),
+    )
     text = render(report(rules=(rule,)), "html")
     assert "Use <code>f(x, size=1)</code> &lt;now&gt;.<br><br>- or <code>g</code></p>" in text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
+from textwrap import dedent
 
 import pytest
 from report_samples import (
@@ -291,8 +292,20 @@ def test_a_finding_whose_source_is_not_in_the_report_still_shows() -> None:
 
 
 def test_a_span_over_lines_is_marked_on_its_first() -> None:
-    code = "y = torch.where(\n    mask,\n    x,\n)\n"
-    one = finding(code, "torch.where(\n    mask,\n    x,\n)")
+    code = dedent("""\
+        y = torch.where(
+            mask,
+            x,
+        )
+    """)
+    one = finding(
+        code,
+        dedent("""\
+        torch.where(
+            mask,
+            x,
+        )"""),
+    )
     text = render(report(findings=(one,), sources=(source("model.py", code),)), "text")
     assert "    1 | y = torch.where(\n      |     ^^^^^^^^^^^^\n" in text
 
@@ -315,7 +328,22 @@ def test_words_for_numbers() -> None:
 
 
 def test_prose_is_reflowed_and_lists_are_kept() -> None:
-    assert reflow("One\nparagraph.\n\nTwo:\n- a\n  b\n- c\n") == "One paragraph.\n\nTwo:\n- a b\n- c"
+    assert reflow(
+        dedent("""\
+        One
+        paragraph.
+
+        Two:
+        - a
+          b
+        - c
+    """)
+    ) == dedent("""\
+        One paragraph.
+
+        Two:
+        - a b
+        - c""")
 
 
 def test_a_fix_without_a_change_adds_no_line() -> None:

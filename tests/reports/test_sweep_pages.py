@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -21,7 +22,13 @@ from tcready.schema.static import Skipped, StaticModule, StaticTarget
 from tcready.schema.sweep import Outcome, Sweep, SweptFix, SweptModel, SweptSite
 
 FLEET = 5000
-CODE = "def forward(self, x):\n    if x.sum() > 0:\n        x = x + 1\n    print(x)\n    return x\n"
+CODE = dedent("""\
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x + 1
+        print(x)
+        return x
+""")
 
 
 def row(target: str, verdict: str = "not_ready", sites: int = 1, **given: object) -> SweptModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
@@ -141,10 +142,18 @@ Newer.
 
 
 def test_every_part_of_a_page_is_read() -> None:
-    page = (
-        "A call that Dynamo does not trace.\n\n## Why it hurts torch.compile\nThe graph\nends.\n\nIt is `slow`.\n\n"
-        "## Use instead\nAnother call.\n"
-    )
+    page = dedent("""\
+            A call that Dynamo does not trace.
+
+            ## Why it hurts torch.compile
+            The graph
+            ends.
+
+            It is `slow`.
+
+            ## Use instead
+            Another call.
+        """)
     shown = BreakType(
         "GB0001",
         "The code calls `f`.",
@@ -172,7 +181,15 @@ def test_every_part_of_a_page_is_read() -> None:
         ("## GB0002", "### GB0002", "line 45: unknown block: ### GB0002"),
         ("## Without an example", "## Without", "line 49: unknown or misplaced heading: Without"),
         ("\nNewer.\n\n**Types:** GB0005\n", "\n## GB0006\n\nA sentence.\n", "line 56: unknown or misplaced heading"),
-        ("The code calls\n`f`.\n\n", "", "line 18: expected a sentence before the fields"),
+        (
+            dedent("""\
+            The code calls
+            `f`.
+
+        """),
+            "",
+            "line 18: expected a sentence before the fields",
+        ),
         ("**Remedy:**", "**Cure:**", "line 21: unknown or repeated field 'Cure'"),
         ("**Inputs of the good program:**", "**Inputs:**", "line 25: unknown or repeated field 'Inputs'"),
         ("**Remedy:** Call", "Call", "line 21: expected a field, as `**Remedy:** ...`: Call `g`."),

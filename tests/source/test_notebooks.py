@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import nbformat
@@ -26,7 +27,11 @@ class Net(nn.Module):
         if x.sum() > 0:
             x = x + 1
         return helper(self.lin(x))"""
-HELPER = '%%time\ndef helper(y):\n    files = !ls "a b"\n    return y.tolist()'
+HELPER = dedent("""\
+    %%time
+    def helper(y):
+        files = !ls "a b"
+        return y.tolist()""")
 
 
 def written(path: Path, *cells: str, language: str = "python") -> Path:
@@ -201,18 +206,58 @@ CELLS = {
     "nor behind a backslash": ("x = 7 \\\n% 4", "x = 7 \\\n% 4"),
     "a bracket in a string opens nothing": ("x = '('\n%time y = 1", "x = '('\npass"),
     "nor one in a comment": ("x = 1  # (\n!ls", "x = 1  # (\npass"),
-    "help": ("x?\n?x\nx.y??\nz = 1", "pass\npass\npass\nz = 1"),
+    "help": (
+        dedent("""\
+        x?
+        ?x
+        x.y??
+        z = 1"""),
+        dedent("""\
+        pass
+        pass
+        pass
+        z = 1"""),
+    ),
     "inside a block": ("if a:\n    !ls\n    %cd b", "if a:\n    pass\n    pass"),
-    "a shell line that goes on": ("!a \\\n  b \\\n  c\nx = 1", "pass\n\n\nx = 1"),
+    "a shell line that goes on": (
+        "!a \\\n  b \\\n  c\nx = 1",
+        dedent("""\
+        pass
+
+
+        x = 1"""),
+    ),
     "assigned": ("a, b = !ls\nc = %pwd", "a, b = get_ipython()\nc = get_ipython()"),
     "modulo that is assigned": ("c = a % b\nd = '%s' % c", "c = a % b\nd = '%s' % c"),
     "a cell of another language": ("%%html\n<b>\n%x", "\n\n"),
     "a cell of Python": ("\n%%timeit -n 3\nx = 1", "\npass\nx = 1"),
     "indented as a whole": ("\n    y = 1\n    if y:\n        %time z", "\ny = 1\nif y:\n    pass"),
-    "prompts of Python": (">>> def f():\n...     return 1\n...\n>>> f()", "def f():\n    return 1\n\nf()"),
+    "prompts of Python": (
+        dedent("""\
+        >>> def f():
+        ...     return 1
+        ...
+        >>> f()"""),
+        dedent("""\
+        def f():
+            return 1
+
+        f()"""),
+    ),
     "prompts of IPython": ("In [12]: if y:\n    ...:     z = 1", "if y:\n    z = 1"),
     "dots of code stay": ("def f():\n    ...\n...", "def f():\n    ...\n..."),
-    "called without brackets": ("/print 1\n,f a b\n;f a b\ny = 1", "pass\npass\npass\ny = 1"),
+    "called without brackets": (
+        dedent("""\
+        /print 1
+        ,f a b
+        ;f a b
+        y = 1"""),
+        dedent("""\
+        pass
+        pass
+        pass
+        y = 1"""),
+    ),
     "division behind a bracket": ("x = (y\n/z\n, 3)", "x = (y\n/z\n, 3)"),
     "awaited at the top": ("x = await f()", "x = await f()"),
 }

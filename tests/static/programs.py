@@ -20,6 +20,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from textwrap import dedent
 from typing import Literal
 
 from probing import HEAD
@@ -53,12 +54,58 @@ SIMPLE = (
     *("pass", "import torch as m", "from . import G", "import os.path", "from elsewhere import z"),
 )
 COMPOUND = (
-    *("if {e}:\n{b}\nelif {e}:\n{b}\nelse:\n{b}", "for {t} in {e}:\n{b}\n    if x: break\nelse:\n{b}"),
-    *("while {e}:\n{b}\n    continue", "try:\n{b}\nexcept (KeyError, fn) as e:\n{b}\nelse:\n{b}\nfinally:\n{b}"),
+    *(
+        dedent("""\
+        if {e}:
+        {b}
+        elif {e}:
+        {b}
+        else:
+        {b}"""),
+        dedent("""\
+        for {t} in {e}:
+        {b}
+            if x: break
+        else:
+        {b}"""),
+    ),
+    *(
+        "while {e}:\n{b}\n    continue",
+        dedent("""\
+        try:
+        {b}
+        except (KeyError, fn) as e:
+        {b}
+        else:
+        {b}
+        finally:
+        {b}"""),
+    ),
     *("with {e} as {t}, fn(x):\n{b}", "def fn(x, /, y={e}, *m, n: {e}, **z) -> {e}:\n{b}", "@{e}\ndef fn(*x):\n{b}"),
-    *("def fn(x=1, *m):\n    nonlocal y\n{b}\n    return fn", "async def fn(x):\n    async for y in {e}: await x\n{b}"),
-    "class Sub({n}):\n    y = {e}\n    n: int\n    @property\n    def forward(self, x):\n        y = x\n    {s}",
-    "match {e}:\n    case [x, *y] if {e}:\n        {s}\n    case {{'k': z, **n}} | Sub(n=z):\n        {s}\n    case None | 3:\n        {s}",
+    *(
+        dedent("""\
+        def fn(x=1, *m):
+            nonlocal y
+        {b}
+            return fn"""),
+        "async def fn(x):\n    async for y in {e}: await x\n{b}",
+    ),
+    dedent("""\
+        class Sub({n}):
+            y = {e}
+            n: int
+            @property
+            def forward(self, x):
+                y = x
+            {s}"""),
+    dedent("""\
+        match {e}:
+            case [x, *y] if {e}:
+                {s}
+            case {{'k': z, **n}} | Sub(n=z):
+                {s}
+            case None | 3:
+                {s}"""),
 )
 
 
@@ -102,8 +149,17 @@ class Writer:
         return (
             HEAD
             + f"G = {self.expression(2)}\ndef fn(x, y=1, *z, **m):\n    items = x\n{self.block(2, '    ')}\n"
-            + "class Sub(nn.Module):\n    n = 3\n    def forward(self, x):\n        return fn(x, self)\n"
-            + "class Model(Sub):\n    def __init__(self, n=2, items=None):\n        super().__init__()\n"
+            + dedent("""\
+                class Sub(nn.Module):
+                    n = 3
+                    def forward(self, x):
+                        return fn(x, self)
+            """)
+            + dedent("""\
+                class Model(Sub):
+                    def __init__(self, n=2, items=None):
+                        super().__init__()
+            """)
             + f"        x = y = z = n\n{self.block(2, '        ')}\n"
             + f"    def step(self, x, y=0):\n        z = m = items = n = y\n{self.block(2, '        ')}\n"
             + f"    def forward(self, x, y: int = 1, *z):\n        items = n = m = x\n{self.block(3, '        ')}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.pipeline import registry
@@ -139,7 +140,16 @@ EDITS = [
     ("range(2)", "range(3)"),
     ('{"a": 1}', "{}"),
     ("def picked(x):\n", "def picked(x):  # noqa: TCR206\n"),
-    ("class First(nn.Module):\n", "class Zeroth(First):\n    pass\n\n\nclass First(nn.Module):\n"),
+    (
+        "class First(nn.Module):\n",
+        dedent("""\
+        class Zeroth(First):
+            pass
+
+
+        class First(nn.Module):
+    """),
+    ),
 ]
 
 DEFINED = """import torch
@@ -310,7 +320,11 @@ def test_rules_are_asked_again_only_of_what_is_interpreted_again(
     told(warm, file, TEXT.replace("    return index\n", "    return index + 1\n"))
     assert {"picked"} <= {*asked} <= {"picked", "Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
     asked.clear()
-    config = "import torch._dynamo\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
+    config = dedent("""\
+        import torch._dynamo
+
+        torch._dynamo.config.capture_scalar_outputs = True
+    """)
     told(warm, file, TEXT.replace("LIMIT = 4\n", f"LIMIT = 4\n{config}"))
     assert {"Norm.forward", "Layer.forward", "First.forward", "picked"} <= {*asked}
 
@@ -340,11 +354,29 @@ def test_who_reads_once_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\nEXACT = False\n\n\ndef enable():\n    global EXACT\n    EXACT = True\n\n\n"
-        "def shared(x):\n    if EXACT:\n        return x / x.sum().item()\n    return x\n\n\n"
-        "class Model(nn.Module):\n    def forward(self, x):\n        enable()\n        return shared(x)\n"
-    )
+    text = dedent("""\
+            import torch
+            from torch import nn
+
+            EXACT = False
+
+
+            def enable():
+                global EXACT
+                EXACT = True
+
+
+            def shared(x):
+                if EXACT:
+                    return x / x.sum().item()
+                return x
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    enable()
+                    return shared(x)
+        """)
     file = tmp_path / "model.py"
     opened = Session(options(tmp_path), registry.rule_set())
     told(opened, file, text)
@@ -354,11 +386,28 @@ def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) ->
 
 
 def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Path) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\nEXACT = False\n\n\ndef enable():\n    global EXACT\n    EXACT = True\n\n\n"
-        "def shared(x):\n    if EXACT:\n        return x / x.sum().item()\n    return x\n\n\n"
-        "class Model(nn.Module):\n    def forward(self, x):\n        return shared(x)\n"
-    )
+    text = dedent("""\
+            import torch
+            from torch import nn
+
+            EXACT = False
+
+
+            def enable():
+                global EXACT
+                EXACT = True
+
+
+            def shared(x):
+                if EXACT:
+                    return x / x.sum().item()
+                return x
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    return shared(x)
+        """)
     file, different = tmp_path / "model.py", set()
     opened = Session(options(tmp_path), registry.rule_set())
     for old, new in (
@@ -381,12 +430,30 @@ def test_who_may_assign_a_name_of_the_file_is_seen_after_each_edit(tmp_path: Pat
 
 
 def test_what_the_body_of_a_class_hangs_on_is_seen_after_each_edit(tmp_path: Path) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\nlimit = 1\n\n\nclass Part(nn.Module):\n    def forward(self, x):\n"
-        "        return x.nonzero()\n\n\nclass Model(nn.Module):\n    other = 3\n    kinds = [nn.Identity, Part]\n"
-        "    kind = kinds[limit]\n\n    def __init__(self):\n        super().__init__()\n        self.part = self.kind()\n\n"
-        "    def forward(self, x):\n        return self.part(x)\n"
-    )
+    text = dedent("""\
+            import torch
+            from torch import nn
+
+            limit = 1
+
+
+            class Part(nn.Module):
+                def forward(self, x):
+                    return x.nonzero()
+
+
+            class Model(nn.Module):
+                other = 3
+                kinds = [nn.Identity, Part]
+                kind = kinds[limit]
+
+                def __init__(self):
+                    super().__init__()
+                    self.part = self.kind()
+
+                def forward(self, x):
+                    return self.part(x)
+        """)
     file, different = tmp_path / "model.py", set()
     opened = Session(options(tmp_path), registry.rule_set())
     for old, new in (
@@ -407,14 +474,38 @@ def test_what_the_body_of_a_class_hangs_on_is_seen_after_each_edit(tmp_path: Pat
 
 
 def test_what_a_function_puts_elsewhere_may_be_a_variable_around_it(tmp_path: Path) -> None:
-    text = (
-        "import torch\nfrom torch import nn\n\nTABLE = {}\nKEPT = None\n\n\ndef putting(x):\n    value = 1\n\n    def put():\n"
-        "        global KEPT\n        KEPT = value\n        TABLE['a'] = value\n        nn.Linear.kept = value\n\n"
-        "    return put\n\n\n"
-        "def shared(x):\n    if TABLE['a'] or KEPT or nn.Linear.kept:\n        return x.tolist()\n    return x\n\n\n"
-        "class Model(nn.Module):\n    def forward(self, x):\n        put = putting(x)\n        put()\n"
-        "        return shared(x)\n"
-    )
+    text = dedent("""\
+            import torch
+            from torch import nn
+
+            TABLE = {}
+            KEPT = None
+
+
+            def putting(x):
+                value = 1
+
+                def put():
+                    global KEPT
+                    KEPT = value
+                    TABLE['a'] = value
+                    nn.Linear.kept = value
+
+                return put
+
+
+            def shared(x):
+                if TABLE['a'] or KEPT or nn.Linear.kept:
+                    return x.tolist()
+                return x
+
+
+            class Model(nn.Module):
+                def forward(self, x):
+                    put = putting(x)
+                    put()
+                    return shared(x)
+        """)
     file = tmp_path / "model.py"
     opened = Session(options(tmp_path), registry.rule_set())
     told(opened, file, text)

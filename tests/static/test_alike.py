@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import RULES, read
@@ -124,7 +125,16 @@ EDITS = (
     ("x.norm() + self.eps", "x.norm().item() + self.eps"),
     ("    eps = 1e-6\n", '    eps = torch.tensor(1e-6)\n    print("made")\n'),
     ("    checked = False\n", "    checked = True\n"),
-    ("from near import scaled\n", "from near import scaled as other\n\n\ndef scaled(x):\n    return x.tolist()\n"),
+    (
+        "from near import scaled\n",
+        dedent("""\
+        from near import scaled as other
+
+
+        def scaled(x):
+            return x.tolist()
+    """),
+    ),
     ("LIMIT = 4\n", "LIMIT = 2\n"),
     ("cross=True)\n", "cross=False)\n"),
     ("        if self.strict:\n", "        self.calls += 1\n        if self.calls > 3:\n"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import HEAD
@@ -93,7 +94,14 @@ def test_draws_and_what_torch_makes_of_values(version: Version, tmp_path: Path) 
     """Calls whose break the table tells, each on a line of its own."""
     table = torch_tables.load(version)
     draws = sorted(n for n in table._calls if n.startswith("random.") and n.count(".") == 1 and n[7].islower())
-    source = "import random\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        y = x * 2\n"
+    source = dedent("""\
+        import random
+
+
+        class Model(nn.Module):
+            def forward(self, x):
+                y = x * 2
+    """)
     source += "".join(f"        {name}(1)\n" for name in draws) + "        return y\n"
     first = (HEAD + source).count("\n", 0, (HEAD + source).index(f"{draws[0]}(1)")) + 1
     broken = {f.line - first for f in found(tmp_path, source, version) if f.rule == "TCR306"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 
 import pytest
 from probing import HEAD, forward, known
@@ -36,10 +36,31 @@ def test_words_of_a_type(words: str) -> None:
 
 
 STYLES = {
-    "numpy": "Parameters\n----------\nx : torch.Tensor\n    Of nodes.\nn, m : int\n    How many.\n",
-    "google": "Args:\n    x (torch.Tensor): of nodes.\n    n (int): how many.\n    m (int): more.\n",
-    "sphinx": ":param x: of nodes\n:type x: torch.Tensor\n:type n: int\n:type m: int\n",
-    "sphinx at once": ":param torch.Tensor x: of nodes\n:param int n: how many\n:param int m: more\n",
+    "numpy": dedent("""\
+        Parameters
+        ----------
+        x : torch.Tensor
+            Of nodes.
+        n, m : int
+            How many.
+    """),
+    "google": dedent("""\
+        Args:
+            x (torch.Tensor): of nodes.
+            n (int): how many.
+            m (int): more.
+    """),
+    "sphinx": dedent("""\
+        :param x: of nodes
+        :type x: torch.Tensor
+        :type n: int
+        :type m: int
+    """),
+    "sphinx at once": dedent("""\
+        :param torch.Tensor x: of nodes
+        :param int n: how many
+        :param int m: more
+    """),
 }
 
 
@@ -89,13 +110,22 @@ def test_a_documented_class_that_the_file_does_not_import(tmp_path: Path) -> Non
 
 READ_ON = {
     "a check that a default seems to fail": (
-        "self.table = find(None)\nif self.table is None:\n    raise ValueError\nself.layer = nn.Linear(3, 3)",
+        dedent("""\
+            self.table = find(None)
+            if self.table is None:
+                raise ValueError
+            self.layer = nn.Linear(3, 3)"""),
         "see(self.layer(x), 'a')",
         "def find(x): return x",
         "tensor[float]",
     ),
     "an else that raises": (
-        "if config == 'a':\n    pass\nelif n == 7:\n    raise ValueError\nself.layer = nn.Linear(3, 3)",
+        dedent("""\
+            if config == 'a':
+                pass
+            elif n == 7:
+                raise ValueError
+            self.layer = nn.Linear(3, 3)"""),
         "see(self.layer(x), 'a')",
         "",
         "tensor[float]",
@@ -303,7 +333,11 @@ def test_a_view_of_a_dict_is_one_wherever_it_is_made(case: str, tmp_path: Path) 
 
 
 def test_a_number_of_numpy_is_told_from_those_of_python(tmp_path: Path) -> None:
-    body = "n = np.ceil(np.log(x.shape[0]))\nsee(n, 'n')\nsee(n.astype('int'), 'a')\nsee(n.astype(int).item(), 'i')"
+    body = dedent("""\
+        n = np.ceil(np.log(x.shape[0]))
+        see(n, 'n')
+        see(n.astype('int'), 'a')
+        see(n.astype(int).item(), 'i')""")
     found = known(tmp_path, forward(body, before="import numpy as np"))
     assert found == {"n": "numpy.floating@shape", "a": "numpy.integer@shape", "i": "int@tensor"}
 
@@ -368,7 +402,13 @@ def test_packages_that_dynamo_never_goes_into(tmp_path: Path) -> None:
     (tmp_path / "tqdm").mkdir()
     (tmp_path / "tqdm" / "__init__.py").write_text("def tqdm(rows): return rows\n", encoding="utf-8")
     path = tmp_path / "model.py"
-    text = "from tqdm import tqdm\ndef model(x: Tensor):\n    for n in tqdm([1]):\n        x = x + n\n    return x\n"
+    text = dedent("""\
+        from tqdm import tqdm
+        def model(x: Tensor):
+            for n in tqdm([1]):
+                x = x + n
+            return x
+    """)
     path.write_text(HEAD + text, encoding="utf-8")
     options = ReadOptions(root=tmp_path, search_path=(tmp_path,), torch=PINNED)
     assert [f.rule for f in read([f"{path}::model"], options).findings] == ["TCR305"]
@@ -403,7 +443,11 @@ CHOSEN = {
     "by a text that is taken apart": ("self.m = {'A': A, 'B': B}[path.rsplit('.', 1)[1]]()", "path='model.A'", "A"),
     "by eval": ("self.m = eval(name)()", "name='A'", "A"),
     "by globals, one after the other": (
-        "self.ms = nn.ModuleList()\nfor name in names:\n    self.ms.append(globals()[name]())\nself.m = self.ms[1]",
+        dedent("""\
+            self.ms = nn.ModuleList()
+            for name in names:
+                self.ms.append(globals()[name]())
+            self.m = self.ms[1]"""),
         "names=('A', 'B')",
         "B",
     ),
@@ -446,7 +490,11 @@ def test_a_method_bound_by_hand(tmp_path: Path) -> None:
     source = forward(
         "self.part.forward(x)",
         init="self.part = nn.Identity()\nself.run = types.MethodType(other, self)\nself.n = 3",
-        before="import types\ndef other(self, x):\n    see(self.n, 'a')\n",
+        before=dedent("""\
+            import types
+            def other(self, x):
+                see(self.n, 'a')
+        """),
     ).replace("self.part.forward(x)", "self.run(x)")
     assert known(tmp_path, source)["a"] == "3"
 
@@ -505,8 +553,22 @@ def test_files_beside_are_looked_at_and_the_package_stays_itself(tmp_path: Path)
     name. A star over a submodule that binds its own name takes that from the submodule, as it does in Python."""
     package = tmp_path / "site-packages" / "pkg"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("from .rate import *\nfrom .part import *\nfrom .model import *\n", "utf-8")
-    (package / "rate.py").write_text("class Rate:\n    bias = True\nrate = Rate()\n", "utf-8")
+    (package / "__init__.py").write_text(
+        dedent("""\
+        from .rate import *
+        from .part import *
+        from .model import *
+    """),
+        "utf-8",
+    )
+    (package / "rate.py").write_text(
+        dedent("""\
+        class Rate:
+            bias = True
+        rate = Rate()
+    """),
+        "utf-8",
+    )
     (package / "part.py").write_text(
         f"{HEAD}class Part(nn.Parameter):\n    def __call__(self):\n        return self * 2\n", "utf-8"
     )
@@ -570,8 +632,16 @@ CLASS_BODIES = {
     "an item that is set": "kinds = {}\nkinds['a'] = Gate\nkind = kinds['a']",
     "a list that grows": "kinds = [nn.Identity]\nkinds.append(Gate)\nkind = kinds[-1]",
     "a list that is added to": "kinds = [nn.Identity]\nkinds += [Gate]\nkind = kinds[1]",
-    "a loop": "kinds = {}\nfor name in ('a', 'b'):\n    kinds[name] = Gate\nkind = kinds['b']",
-    "a test": "if True:\n    kind = Gate\nelse:\n    kind = nn.Identity",
+    "a loop": dedent("""\
+        kinds = {}
+        for name in ('a', 'b'):
+            kinds[name] = Gate
+        kind = kinds['b']"""),
+    "a test": dedent("""\
+        if True:
+            kind = Gate
+        else:
+            kind = nn.Identity"""),
     "a dict that is filled from another": "kinds = {'a': nn.Identity}\nkinds.update(Named(a=Gate))\nkind = kinds['a']",
     "a member of an enum": "class Kinds(Enum):\n    gate = Gate\nkind = Kinds.gate.value",
     "a function of the class": "def picked(): return Gate\nkind = picked()",
@@ -630,10 +700,23 @@ def test_an_object_that_is_given_without_a_type(case: str, tmp_path: Path) -> No
 
 
 BUILT = {
-    "a function of the file": ("def build(size):\n    part = Gate(size)\n    return Net(part, 3)\n", "", "Gate"),
+    "a function of the file": (
+        dedent("""\
+        def build(size):
+            part = Gate(size)
+            return Net(part, 3)
+    """),
+        "",
+        "Gate",
+    ),
     "a list of modules": ("def build(n):\n    return Net(other=n, part=[Gate(1), Gate(2)])\n", "", "list(Gate, Gate)"),
     "one that hands on what it is given": (
-        "def inner(part):\n    return Net(part, 3)\ndef build():\n    return inner(Gate(2))\n",
+        dedent("""\
+            def inner(part):
+                return Net(part, 3)
+            def build():
+                return inner(Gate(2))
+        """),
         "",
         "plain@config",
     ),
@@ -641,8 +724,12 @@ BUILT = {
     "no class method": ("", "    def of(self, size): return cls(other=1, part=Gate(size))\n", "plain@config"),
     "a list of any length": ("def build(n):\n    return Net([Gate(i) for i in range(n)], 3)\n", "", "list[Gate]"),
     "a constructor of another class": (
-        "class Whole(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
-        "        self.net = Net(Gate(n), 3)\n",
+        dedent("""\
+            class Whole(nn.Module):
+                def __init__(self, n):
+                    super().__init__()
+                    self.net = Net(Gate(n), 3)
+        """),
         "",
         "Gate",
     ),
@@ -728,8 +815,22 @@ def test_the_class_that_a_constructor_asks_for(case: str, tmp_path: Path) -> Non
 
 NAMED = {
     "one of several": ("if kind not in ('LSTM', 'GRU'):\n    raise ValueError", "GRU | LSTM"),
-    "one": ("if kind == 'GRU':\n    self.flag = 1\nelse:\n    raise ValueError", "GRU"),
-    "it is something else": ("if kind != 'GRU':\n    kind = 'LSTM'\nelse:\n    raise ValueError", "LSTM"),
+    "one": (
+        dedent("""\
+        if kind == 'GRU':
+            self.flag = 1
+        else:
+            raise ValueError"""),
+        "GRU",
+    ),
+    "it is something else": (
+        dedent("""\
+        if kind != 'GRU':
+            kind = 'LSTM'
+        else:
+            raise ValueError"""),
+        "LSTM",
+    ),
     "nothing is said": ("kind = kind.upper()", "Module"),
 }
 """What a constructor asks of a text, and the class of torch.nn that it names."""
@@ -931,14 +1032,19 @@ def test_what_a_constructor_chooses_from_is_as_likely_each(tmp_path: Path) -> No
     assert [f.confidence for f in found] == ["medium", "medium"]
 
 
-PARTS = "class Quiet(nn.Module):\n    def forward(self, x):\n        return x\n" + (
-    f"class Loud(nn.Module):\n    def forward(self, x):\n        return {FIRST}\n"
-)
+PARTS = dedent("""\
+    class Quiet(nn.Module):
+        def forward(self, x):
+            return x
+""") + (f"class Loud(nn.Module):\n    def forward(self, x):\n        return {FIRST}\n")
 FILLED_BY = {
     "counted names": (
         "names=('Quiet', 'Loud')",
-        "parts = []\nfor place, name in enumerate(names):\n    parts.append(globals()[name]())\n"
-        "self.body = nn.Sequential(*parts)",
+        dedent("""\
+            parts = []
+            for place, name in enumerate(names):
+                parts.append(globals()[name]())
+            self.body = nn.Sequential(*parts)"""),
     ),
     "names beside others": (
         "names=('Quiet', 'Loud')",
@@ -946,10 +1052,11 @@ FILLED_BY = {
     ),
     "a table of tuples": (
         "edges=[('a', 'to', 'b'), ('b', 'by', 'a')]",
-        "kinds = dict(to='Quiet', by='Loud')\n"
-        "parts = {edge: globals()[kinds[edge[1]]]() for edge in edges}\n"
-        "self.parts = nn.ModuleDict({'_'.join(edge): part for edge, part in parts.items()})\n"
-        "self.body = nn.Sequential(*self.parts.values())",
+        dedent("""\
+            kinds = dict(to='Quiet', by='Loud')
+            parts = {edge: globals()[kinds[edge[1]]]() for edge in edges}
+            self.parts = nn.ModuleDict({'_'.join(edge): part for edge, part in parts.items()})
+            self.body = nn.Sequential(*self.parts.values())"""),
     ),
     "a table that defaults list": (
         "names=('Quiet', 'Loud')",
@@ -961,9 +1068,11 @@ FILLED_BY = {
     ),
     "a child that is replaced": (
         "",
-        "self.body = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))\n"
-        "for name, part in self.body.named_children():\n"
-        "    if isinstance(part, nn.ReLU):\n        setattr(self.body, name, Loud())",
+        dedent("""\
+            self.body = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
+            for name, part in self.body.named_children():
+                if isinstance(part, nn.ReLU):
+                    setattr(self.body, name, Loud())"""),
     ),
 }
 

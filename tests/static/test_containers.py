@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import HEAD
@@ -24,9 +25,31 @@ CHANGES = {
     "discard": ("d = {1, 2}\nd.discard(1)", "1 in d", "2 in d"),
 }
 HELPERS = {
-    "del": ("def change(d):\n    del d['a']\nd = {'a': 1}\nchange(d)", "'a' in d"),
-    "sort": ("def change(d):\n    d.sort()\nd = [2, 1]\nchange(d)", "d[0] == 1"),
-    "append": ("def change(d, n):\n    d.append(n)\nd = []\nchange(d, 3)", "d[0] == 3", "len(d) == 0"),
+    "del": (
+        dedent("""\
+        def change(d):
+            del d['a']
+        d = {'a': 1}
+        change(d)"""),
+        "'a' in d",
+    ),
+    "sort": (
+        dedent("""\
+        def change(d):
+            d.sort()
+        d = [2, 1]
+        change(d)"""),
+        "d[0] == 1",
+    ),
+    "append": (
+        dedent("""\
+        def change(d, n):
+            d.append(n)
+        d = []
+        change(d, 3)"""),
+        "d[0] == 3",
+        "len(d) == 0",
+    ),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import HEAD
@@ -21,11 +22,18 @@ GATES_A_LOSS = {
     "a function": "if wanted is not None:\n            return distance(x, wanted)",
     "a name": "if wanted is not None:\n            y, my_loss = self.compute_loss(x, wanted[wanted > 0])",
     "handed on": "return self.head(x, other=wanted)",
-    "refused": "if self.training:\n            if wanted is None:\n                raise ValueError\n"
-    "        return x if wanted is None else wanted[wanted > 0]",
+    "refused": dedent("""\
+        if self.training:
+                    if wanted is None:
+                        raise ValueError
+                return x if wanted is None else wanted[wanted > 0]"""),
 }
 MADE_UNLESS_GIVEN = {
-    "a branch": "if wanted is None:\n            wanted = x\n        else:\n            wanted = wanted[wanted > 0]",
+    "a branch": dedent("""\
+        if wanted is None:
+                    wanted = x
+                else:
+                    wanted = wanted[wanted > 0]"""),
     "an expression": "wanted = x if wanted is None else wanted[wanted > 0]\n        return wanted",
     "handed on": "return self.making(x, wanted)",
 }
@@ -112,8 +120,14 @@ def test_a_part_that_a_registry_knows_by_a_text(kind: str, tmp_path: Path) -> No
         "whole/configuration.py": f"from ..registry import Any, Part\n{whole}",
         "whole/modeling.py": f"{HEAD}from ..registry import Registry\nfrom .configuration import WholeConfig\n"
         + COMPOSITE,
-        "registry.py": "class Any: ...\nclass Part:\n    def __init__(self, cls, kind): self.cls, self.kind = cls, kind\n"
-        "class Registry:\n    @classmethod\n    def make(cls, config): return KNOWN[type(config)](config)\n",
+        "registry.py": dedent("""\
+            class Any: ...
+            class Part:
+                def __init__(self, cls, kind): self.cls, self.kind = cls, kind
+            class Registry:
+                @classmethod
+                def make(cls, config): return KNOWN[type(config)](config)
+        """),
     }
     for name, text in files.items():
         path = tmp_path / "zoo" / name
@@ -443,17 +457,24 @@ def test_a_model_of_an_installed_package_is_read_however_it_is_imported(
     assert [finding.rule for finding in found] == ["TCR204"]
 
 
-CALLED = (
-    "class Model(nn.Module):\n"
-    "    def __init__(self, n=2, flag=False):\n        super().__init__()\n        self.n, self.flag = n, flag\n"
-    "    def forward(self, x, mask=None, *more, limit=None, **others):\n"
-    "        if self.flag:\n            print(1)\n"
-    "        if mask is not None:\n            x = x[mask]\n"
-    "        for each in more:\n            x = x + each.item()\n"
-    "        if limit is not None:\n            x = x + x.nonzero()[limit]\n"
-    "        if 'loud' in others:\n            print(others['loud'])\n"
-    "        return x\n"
-)
+CALLED = dedent("""\
+        class Model(nn.Module):
+            def __init__(self, n=2, flag=False):
+                super().__init__()
+                self.n, self.flag = n, flag
+            def forward(self, x, mask=None, *more, limit=None, **others):
+                if self.flag:
+                    print(1)
+                if mask is not None:
+                    x = x[mask]
+                for each in more:
+                    x = x + each.item()
+                if limit is not None:
+                    x = x + x.nonzero()[limit]
+                if 'loud' in others:
+                    print(others['loud'])
+                return x
+    """)
 X, MASK, ITEM, NONZERO, LOUD = "torch.randn(2)", "TCR204", "TCR201", "TCR205", "TCR301"
 GIVEN = {
     "one tensor": (f"def get_inputs():\n    return {X}\n", []),
@@ -556,10 +577,26 @@ def test_an_argument_that_is_taken_like_a_dict_holds_tensors(name: str, tmp_path
 
 UNKNOWN_INPUTS = {
     "nothing": "def get_inputs():\n    pass\n",
-    "what nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch()\n",
-    "arguments nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return [*batch()]\n",
-    "names nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return {**batch()}\n",
-    "an argument nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return batch(), batch()\n",
+    "what nobody knows": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return batch()
+    """),
+    "arguments nobody knows": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return [*batch()]
+    """),
+    "names nobody knows": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return {**batch()}
+    """),
+    "an argument nobody knows": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return batch(), batch()
+    """),
     "a text": "def get_inputs():\n    return 'x'\n",
     "itself": "def get_inputs():\n    return get_inputs()\n",
     "a required argument": "def get_inputs(size):\n    return torch.randn(size)\n",
@@ -569,14 +606,26 @@ UNKNOWN_INPUTS = {
     "another name": "def get_inputs():\n    return dict(y=torch.ones(2) > 0)\n",
     "one twice": "def get_inputs():\n    return (3,), dict(x=torch.ones(2))\n",
     "no more than the mask": "def get_inputs():\n    return dict(mask=torch.ones(2) > 0)\n",
-    "cases nobody knows": "from elsewhere import batch\ndef get_inputs():\n    return {'cases': batch()}\n",
-    "some cases": "from elsewhere import batch\ndef get_inputs():\n    return {'cases': {'a': (3,), **batch()}}\n",
+    "cases nobody knows": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return {'cases': batch()}
+    """),
+    "some cases": dedent("""\
+        from elsewhere import batch
+        def get_inputs():
+            return {'cases': {'a': (3,), **batch()}}
+    """),
 }
 
 
 @pytest.mark.parametrize("name", UNKNOWN_INPUTS)
 def test_inputs_that_are_not_known_leave_a_usual_call(name: str, tmp_path: Path) -> None:
-    model = "class Model(nn.Module):\n    def forward(self, x, mask=None):\n        return x.item()\n"
+    model = dedent("""\
+        class Model(nn.Module):
+            def forward(self, x, mask=None):
+                return x.item()
+    """)
     (tmp_path / "model.py").write_text(HEAD + model + UNKNOWN_INPUTS[name])
     found = read(["model.py"], ReadOptions(root=tmp_path)).findings
     assert [finding.rule for finding in found] == ["TCR201"]
@@ -602,7 +651,14 @@ BOTH = "{'cases': {'first': [torch.randn(2)], 'then': dict(x=torch.randn(2), fla
     [
         ("", "low"),  # the array that is set by default
         ("def get_inputs():\n    return torch.randn(2), True\n", "high"),
-        ("def get_inputs():\n    return torch.randn(2), True\ndel get_inputs\n", "low"),
+        (
+            dedent("""\
+            def get_inputs():
+                return torch.randn(2), True
+            del get_inputs
+        """),
+            "low",
+        ),
         (f"def get_inputs():\n    return {BOTH}\n", "high"),
     ],
 )
@@ -638,13 +694,23 @@ def test_an_edit_of_the_inputs_is_seen(tmp_path: Path) -> None:
 
 def test_an_object_that_keeps_attributes_its_own_way_is_taken_as_in_a_usual_call(tmp_path: Path) -> None:
     """What `batch.x` gives its own code decides, which may be more than is read."""
-    bag = (
-        "class Bag:\n    def __init__(self, **given):\n        self.__dict__['kept'] = load(given)\n"
-        "    def __getattr__(self, name):\n        return getattr(self.kept, name)\n"
-        "    def __setattr__(self, name, value):\n        setattr(self.kept, name, value)\n"
-        "    @property\n    def x(self):\n        return self.kept['x'] if 'x' in self.kept else None\n"
-    )
-    model = "class Model(nn.Module):\n    def forward(self, batch):\n        return batch.x[batch.x.max().item()]\n"
+    bag = dedent("""\
+            class Bag:
+                def __init__(self, **given):
+                    self.__dict__['kept'] = load(given)
+                def __getattr__(self, name):
+                    return getattr(self.kept, name)
+                def __setattr__(self, name, value):
+                    setattr(self.kept, name, value)
+                @property
+                def x(self):
+                    return self.kept['x'] if 'x' in self.kept else None
+        """)
+    model = dedent("""\
+        class Model(nn.Module):
+            def forward(self, batch):
+                return batch.x[batch.x.max().item()]
+    """)
     found = []
     for gives in ("", f"def get_inputs():\n    return [Bag(x={X})]\n"):
         (tmp_path / "model.py").write_text(f"{HEAD}from elsewhere import load\n{bag}{model}{gives}")
@@ -652,9 +718,18 @@ def test_an_object_that_keeps_attributes_its_own_way_is_taken_as_in_a_usual_call
     assert found[0] == found[1]
 
 
-NET = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.linear = nn.Linear(4, 4)\n"
+NET = dedent("""\
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+""")
 NET += "    def forward(self, x):\n        x = self.linear(x)\n        return x / x.max().item()\n"
-AROUND = "class Around:\n    def __init__(self, net):\n        self.net = net\n"
+AROUND = dedent("""\
+    class Around:
+        def __init__(self, net):
+            self.net = net
+""")
 AROUND += "    def __call__(self, x):\n        return self.net(x)\n"
 
 
@@ -697,11 +772,28 @@ class Net(nn.Module):
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("class A:\n    def __init__(self):\n        self.run = torch.compile(self._run, dynamic=True)\n{run}", "A._run"),
+        (dedent("""\
+            class A:
+                def __init__(self):
+                    self.run = torch.compile(self._run, dynamic=True)
+            {run}"""), "A._run"),
         ("class A:\n    @torch.compile(dynamic=True)\n{run}", "A._run"),
-        ("class A:\n    def start(self):\n        compiled = self._run\n        return torch.compile(compiled)\n{run}", "A._run"),
-        ("class A:\n    def __init__(self):\n        self.net = Net(4).eval()\n        self.net.compile()", "Net"),
-        ("def main(device):\n    net = Net(4)\n    net = net.to(device)\n    run = torch.compile(net)", "Net"),
+        (dedent("""\
+            class A:
+                def start(self):
+                    compiled = self._run
+                    return torch.compile(compiled)
+            {run}"""), "A._run"),
+        (dedent("""\
+            class A:
+                def __init__(self):
+                    self.net = Net(4).eval()
+                    self.net.compile()"""), "Net"),
+        (dedent("""\
+            def main(device):
+                net = Net(4)
+                net = net.to(device)
+                run = torch.compile(net)"""), "Net"),
         ("def main():\n    return torch.compile(model=Net(4), backend='eager')", "Net"),
         ("net = Net(4)\nif __name__ == '__main__':\n    net.compile()", "Net"),
         ("def main():\n    for net in nn.ModuleList([Net(4)]):\n        net.compile()", "Net"),
@@ -709,8 +801,16 @@ class Net(nn.Module):
         ("def main():\n    for name, net in nn.Sequential(Net(4)).named_children():\n        net.compile()", "Net"),
         ("for net in [Net(4)]:\n    net.compile()", "Net"),
         ("import functools\nrun = functools.partial(torch.compile, dynamic=True)(Net(4))", "Net"),
-        ("from functools import partial\ndef main():\n    fast = partial(torch.compile)\n    return fast(Net(4))", "Net"),
-        ("from torch import compile as fast\ndef step(x):\n    return x if x.sum() > 0 else -x\nfast_step = fast(step)", "step"),
+        (dedent("""\
+            from functools import partial
+            def main():
+                fast = partial(torch.compile)
+                return fast(Net(4))"""), "Net"),
+        (dedent("""\
+            from torch import compile as fast
+            def step(x):
+                return x if x.sum() > 0 else -x
+            fast_step = fast(step)"""), "step"),
     ],
 )  # fmt: skip
 def test_what_a_file_compiles_is_a_target(source: str, target: str, tmp_path: Path) -> None:
@@ -729,16 +829,26 @@ def test_what_a_file_compiles_is_a_target(source: str, target: str, tmp_path: Pa
 
 def test_every_item_of_a_loop_that_compiles_is_a_target(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(OTHER_FILE + OTHER_FILE.replace("Net", "Other"))
-    text = "from torch import nn\nfrom net import Net, Other\ndef main():\n    parts = nn.Sequential(Net(4), nn.ReLU(), Other(4))\n"
+    text = dedent("""\
+        from torch import nn
+        from net import Net, Other
+        def main():
+            parts = nn.Sequential(Net(4), nn.ReLU(), Other(4))
+    """)
     (tmp_path / "serve.py").write_text(f"{text}    for part in parts:\n        part.compile()\n")
     found = read(["serve.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer"))
     assert {each.target for each in found.targets} == {"serve.py::Net", "serve.py::Other"}
 
 
 def test_what_another_compile_takes_is_no_target(tmp_path: Path) -> None:
-    source = (
-        "import re\nimport torch\nclass Model:\n    def compile(self, loss): ...\n    def fit(self, x):\n        {}\n"
-    )
+    source = dedent("""\
+            import re
+            import torch
+            class Model:
+                def compile(self, loss): ...
+                def fit(self, x):
+                    {}
+        """)
     lines = "self.compile(loss=x); re.compile('a'); compile('1', 'a', 'eval'); torch.jit.compile(x)"
     (tmp_path / "other.py").write_text(source.format(lines))
     assert not read(["other.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")).targets

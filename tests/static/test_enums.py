@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -62,7 +63,11 @@ if sys.version_info >= (3, 11):
 def test_a_question_about_a_member(asked: str, tmp_path: Path) -> None:
     names: dict[str, Any] = {"enum": enum}
     exec(ENUMS, names)
-    model = "class Model(nn.Module):\n    def forward(self, x):\n        return x.max().item() if {} else x\n"
+    model = dedent("""\
+        class Model(nn.Module):
+            def forward(self, x):
+                return x.max().item() if {} else x
+    """)
     told = {}
     for question in (asked, f"not ({asked})"):
         (tmp_path / "model.py").write_text(f"{HEAD}{ENUMS}{model.format(question)}", encoding="utf-8")

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import time
 from pathlib import Path
+from textwrap import dedent
 from typing import Literal
 
 import pytest
@@ -89,11 +90,22 @@ def test_hypothesmith_programs(kind: Literal["grammar", "node"], count: int, tmp
 
 # hostile shapes
 
-RECURSIVE_LAMBDAS = "def f(g):\n    f(lambda: g())\n    f(lambda: g)\n    return g()\n"
-LOCAL_CLASS = (
-    "def f(x):\n    class A:\n        def g(self):\n            return f(self)\n        def h(self):\n"
-    "            return f([self])\n    a = A()\n    return a.g(), a.h()\n"
-)
+RECURSIVE_LAMBDAS = dedent("""\
+    def f(g):
+        f(lambda: g())
+        f(lambda: g)
+        return g()
+""")
+LOCAL_CLASS = dedent("""\
+        def f(x):
+            class A:
+                def g(self):
+                    return f(self)
+                def h(self):
+                    return f([self])
+            a = A()
+            return a.g(), a.h()
+    """)
 DEEP_CALLS = "".join(
     f"def f{i}(x):\n    if i:\n        for a in b:\n            with c:\n                try:\n"
     f"                    return [f{i + 1}(x) if x else 0 for x in x]\n                finally:\n                    pass\n"
@@ -119,14 +131,31 @@ SHAPES = {
         init="self.l = nn.ModuleList([nn.Linear(1, 1), nn.Linear(2, 2), nn.Linear(3, 3), nn.Linear(4, 4)])",
     ),
     "a tuple of itself in loops": forward(
-        "for a in (1,2,3,4):\n for b in (1,2,3,4):\n  for c in (1,2,3,4):\n   x = (x, x)\nreturn x"
+        dedent("""\
+            for a in (1,2,3,4):
+             for b in (1,2,3,4):
+              for c in (1,2,3,4):
+               x = (x, x)
+            return x""")
     ),
     "400 lists in one another": forward("x = [x]\n" * 400 + "if x: return x"),
     "recursion that grows": forward(
-        "f(x, x)", before="def f(x, y):\n    if x > 0:\n        return f((x, y), (y, x))\n    return f([y], {'a': x})\n"
+        "f(x, x)",
+        before=dedent("""\
+            def f(x, y):
+                if x > 0:
+                    return f((x, y), (y, x))
+                return f([y], {'a': x})
+        """),
     ),
     "dicts of themselves": forward(
-        "d = {}\nd['a'] = d\nfor i in range(9):\n    d[i] = d\n    d = {'x': d, 'y': d}\nif d: return d"
+        dedent("""\
+            d = {}
+            d['a'] = d
+            for i in range(9):
+                d[i] = d
+                d = {'x': d, 'y': d}
+            if d: return d""")
     ),
     "a container that holds itself": forward(
         "return self.s(x)", init="self.s = nn.Sequential()\nself.s.append(self.s)"
@@ -134,7 +163,14 @@ SHAPES = {
     "a module wrapped 100 times": forward(
         "return self.net(x)",
         init="net = nn.Identity()\n" + "net = W(net)\n" * 100 + "self.net = net",
-        before="class W(nn.Module):\n    def __init__(self, m):\n        super().__init__()\n        self.m = m\n    def forward(self, x):\n        return self.m(x)\n",
+        before=dedent("""\
+            class W(nn.Module):
+                def __init__(self, m):
+                    super().__init__()
+                    self.m = m
+                def forward(self, x):
+                    return self.m(x)
+        """),
     ),
     "lambdas that make lambdas": forward("return f(lambda: x)", before=RECURSIVE_LAMBDAS),
     "classes made in recursion": forward("return f(x)", before=LOCAL_CLASS),
@@ -144,8 +180,24 @@ SHAPES = {
         "return C499()",
         before="class C0(nn.Module): pass\n" + "".join(f"class C{i}(C{i - 1}): pass\n" for i in range(1, 500)),
     ),
-    "class attributes in a circle": forward("return A.b", before="class A:\n    b = B.b\nclass B:\n    b = A.b\n"),
-    "objects in a circle": forward("return A().b", before="class A:\n    b = B().b\nclass B:\n    b = A().b\n"),
+    "class attributes in a circle": forward(
+        "return A.b",
+        before=dedent("""\
+        class A:
+            b = B.b
+        class B:
+            b = A.b
+    """),
+    ),
+    "objects in a circle": forward(
+        "return A().b",
+        before=dedent("""\
+        class A:
+            b = B().b
+        class B:
+            b = A().b
+    """),
+    ),
     "globals in a circle": forward("return P", before="P = Q + 1\nQ = P + 1\n"),
     "a decorator of itself": forward("return f(x)", before="@f\ndef f(g): return f(g)\n"),
     "a property of itself": forward("return self.a", before="").replace(
@@ -158,11 +210,27 @@ SHAPES = {
         "return f(), f(1, 2, 3), f(z=1), f(*x, **x)", before="def f(a, *, b): return a\n"
     ),
     "targets that are empty": forward(
-        "() = [] = x.unbind()\nfor () in [(), x.tolist()]: pass\nfor [] in x: pass\nreturn x"
+        dedent("""\
+            () = [] = x.unbind()
+            for () in [(), x.tolist()]: pass
+            for [] in x: pass
+            return x""")
     ),
-    "forward without self": "class Model(nn.Module):\n    def forward(): return x\n    def __init__(): pass\n",
-    "forward that is no function": "class Model(nn.Module):\n    forward = 3\n    def __init__(self, *a, **k): super().__init__(*a)\n",
-    "a static forward": "class Model(nn.Module):\n    @staticmethod\n    def forward(x): return x.item()\n",
+    "forward without self": dedent("""\
+        class Model(nn.Module):
+            def forward(): return x
+            def __init__(): pass
+    """),
+    "forward that is no function": dedent("""\
+        class Model(nn.Module):
+            forward = 3
+            def __init__(self, *a, **k): super().__init__(*a)
+    """),
+    "a static forward": dedent("""\
+        class Model(nn.Module):
+            @staticmethod
+            def forward(x): return x.item()
+    """),
     "super where there is no class": "def model(x):\n    return super().forward(super(), super(x), super(1, 2))\n",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from textwrap import dedent
 
 import pytest
 from tcready.static.frontend.import_scan import imports_in
@@ -14,7 +15,11 @@ TEXTS = {
     "from .two import*": ["pkg", "pkg.two"],
     "from.import two": ["pkg", "pkg.two"],
     "from . import(two)": ["pkg", "pkg.two"],
-    "from . import (  # all of them (x)\n    two,  # and\n    three,\n)": ["pkg", "pkg.two", "pkg.three"],
+    dedent("""\
+        from . import (  # all of them (x)
+            two,  # and
+            three,
+        )"""): ["pkg", "pkg.two", "pkg.three"],
     "from . import \\\n    two": ["pkg", "pkg.two"],
     "if True: from . import two": ["pkg", "pkg.two"],
     "x = 1; from . import two": ["pkg", "pkg.two"],

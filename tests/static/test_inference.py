@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import forward, known
@@ -73,18 +74,43 @@ def test_values(case: str, tmp_path: Path) -> None:
 
 # Which places are reached: a label that is absent is code the engine knows not to run.
 NARROWING: dict[str, tuple[str, dict[str, str]]] = {
-    "not training": ("if self.training:\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
-    "is None": ("if m is None:\n    see(m, 'a')\nelse:\n    see(m, 'b')", {"a": "None", "b": "tensor"}),
+    "not training": (
+        dedent("""\
+        if self.training:
+            see(x, 'a')
+        else:
+            see(x, 'b')"""),
+        {"b": "tensor?"},
+    ),
+    "is None": (
+        dedent("""\
+        if m is None:
+            see(m, 'a')
+        else:
+            see(m, 'b')"""),
+        {"a": "None", "b": "tensor"},
+    ),
     "is not None": ("if m is not None:\n    see(m, 'a')\nsee(m, 'b')", {"a": "tensor", "b": "None | tensor"}),
     "early return": ("if m is None:\n    return x\nsee(m, 'a')", {"a": "tensor"}),
     "early raise": ("if m is None:\n    raise ValueError\nsee(m, 'a')", {"a": "tensor"}),
     "assert": ("assert m is not None\nsee(m, 'a')", {"a": "tensor"}),
     "filled in": ("if m is None:\n    m = torch.ones(3)\nsee(m, 'a')", {"a": "tensor"}),
     "and": ("if m is not None and see(m, 'a'):\n    see(m, 'b')", {"a": "tensor", "b": "tensor"}),
-    "or": ("if m is None or see(m, 'a'):\n    pass\nelse:\n    see(m, 'b')", {"a": "tensor", "b": "tensor"}),
+    "or": (
+        dedent("""\
+        if m is None or see(m, 'a'):
+            pass
+        else:
+            see(m, 'b')"""),
+        {"a": "tensor", "b": "tensor"},
+    ),
     "not": ("if not (m is None):\n    see(m, 'a')", {"a": "tensor"}),
     "not and": (
-        "if not (m is not None and n > 1):\n    see(m, 'a')\nelse:\n    see(m, 'b')",
+        dedent("""\
+            if not (m is not None and n > 1):
+                see(m, 'a')
+            else:
+                see(m, 'b')"""),
         {"a": "None | tensor", "b": "tensor"},
     ),
     "conditional expression": ("see(1 if m is None else m, 'a')", {"a": "1 | tensor"}),
@@ -92,21 +118,42 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
     "isinstance": ("if isinstance(u, torch.Tensor):\n    see(u, 'a')", {"a": "tensor"}),
     "isinstance of several": ("if isinstance(u, (int, float)):\n    see(u, 'a')", {"a": "plain@config"}),
     "isinstance of classes in a name": (
-        "kinds = (dict, torch.Tensor)\nif isinstance(m, kinds):\n    see(m, 'a')\n"
-        "if isinstance(m, (str, *kinds)):\n    see(m, 'b')\n"
-        "odd = (str, dict)\nif isinstance(torch.ones(2), odd):\n    see(m, 'c')",
+        dedent("""\
+            kinds = (dict, torch.Tensor)
+            if isinstance(m, kinds):
+                see(m, 'a')
+            if isinstance(m, (str, *kinds)):
+                see(m, 'b')
+            odd = (str, dict)
+            if isinstance(torch.ones(2), odd):
+                see(m, 'c')"""),
         {"a": "tensor", "b": "tensor"},
     ),
     "isinstance decides": (
-        "y = [x]\nif isinstance(y, list):\n    see(y, 'a')\nelse:\n    see(y, 'b')",
+        dedent("""\
+            y = [x]
+            if isinstance(y, list):
+                see(y, 'a')
+            else:
+                see(y, 'b')"""),
         {"a": "list(tensor?)"},
     ),
     "isinstance, else": (
-        "y = x if n > 1 else [x]\nif isinstance(y, list):\n    see(y, 'a')\nelse:\n    see(y, 'b')",
+        dedent("""\
+            y = x if n > 1 else [x]
+            if isinstance(y, list):
+                see(y, 'a')
+            else:
+                see(y, 'b')"""),
         {"a": "list(tensor?)", "b": "tensor?"},
     ),
     "isinstance keeps constants": (
-        "y = 3 if n > 1 else x\nif isinstance(y, int):\n    see(y, 'a')\nelse:\n    see(y, 'b')",
+        dedent("""\
+            y = 3 if n > 1 else x
+            if isinstance(y, int):
+                see(y, 'a')
+            else:
+                see(y, 'b')"""),
         {"a": "3", "b": "tensor?"},
     ),
     "attribute": ("if self.head is not None:\n    see(self.head(x), 'a')", {"a": "tensor[float]"}),
@@ -116,11 +163,40 @@ NARROWING: dict[str, tuple[str, dict[str, str]]] = {
         {"a": "tensor"},
     ),
     "walrus in a call": ("see((y := x.abs()), 'a')\nsee(y, 'b')", {"a": "tensor", "b": "tensor"}),
-    "constant folding": ("if 1 > 2:\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
-    "compiling": ("if torch.compiler.is_compiling():\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"a": "tensor?"}),
-    "in a literal": ("if 'a' in ('a', 'b'):\n    see(x, 'a')\nelse:\n    see(x, 'b')", {"a": "tensor?"}),
+    "constant folding": (
+        dedent("""\
+        if 1 > 2:
+            see(x, 'a')
+        else:
+            see(x, 'b')"""),
+        {"b": "tensor?"},
+    ),
+    "compiling": (
+        dedent("""\
+        if torch.compiler.is_compiling():
+            see(x, 'a')
+        else:
+            see(x, 'b')"""),
+        {"a": "tensor?"},
+    ),
+    "in a literal": (
+        dedent("""\
+        if 'a' in ('a', 'b'):
+            see(x, 'a')
+        else:
+            see(x, 'b')"""),
+        {"a": "tensor?"},
+    ),
     "after return": ("return x\nsee(x, 'a')", {}),
-    "after if that returns on both sides": ("if n > 1:\n    return x\nelse:\n    return m\nsee(x, 'a')", {}),
+    "after if that returns on both sides": (
+        dedent("""\
+        if n > 1:
+            return x
+        else:
+            return m
+        see(x, 'a')"""),
+        {},
+    ),
     "undecided": ("y = x.argmax() if n > 1 else x.shape[0]\nsee(y, 'a')", {"a": "int@shape | tensor[int]"}),
 }
 
@@ -138,7 +214,13 @@ def test_narrowing(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("mode", "expected"), [("infer", {"b"}), ("train", {"a"}), (None, {"a", "b"})])
 def test_training_is_what_the_mode_says(mode: str, expected: set[str], tmp_path: Path) -> None:
-    source = forward("if self.training:\n    see(x, 'a')\nelse:\n    see(x, 'b')")
+    source = forward(
+        dedent("""\
+        if self.training:
+            see(x, 'a')
+        else:
+            see(x, 'b')""")
+    )
     assert set(known(tmp_path, source, mode=mode)) == expected  # type: ignore[arg-type]
 
 
@@ -147,44 +229,136 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "for over range of a shape": ("for i in range(x.shape[0]):\n    see(i, 'a')", {"a": "int@shape"}),
     "for over a tensor": ("for row in x:\n    see(row, 'a')", {"a": "tensor?"}),
     "for over a literal": ("for i in (1, 2):\n    see(i, 'a')", {"a": "1 / 2"}),
-    "for over nothing": ("for i in ():\n    see(i, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
+    "for over nothing": (
+        dedent("""\
+        for i in ():
+            see(i, 'a')
+        else:
+            see(x, 'b')"""),
+        {"b": "tensor?"},
+    ),
     "enumerate": ("for i, y in enumerate([x, x]):\n    see(i, 'a')", {"a": "0 / 1"}),
     "enumerate from one": ("for i, y in enumerate([x, x], 1):\n    see(i, 'a')", {"a": "1 / 2"}),
     "enumerate from one by name": ("for i, y in enumerate([x, x], start=1):\n    see(i, 'a')", {"a": "1 / 2"}),
     "zip": ("for a, b in zip([x], [3]):\n    see(b, 'a')", {"a": "3"}),
-    "loop carried": ("y = 0\nfor i in range(n):\n    y = y + x\nsee(y, 'a')", {"a": "0 | tensor?"}),
-    "break": ("y = 0\nfor i in range(n):\n    y = x\n    break\nsee(y, 'a')", {"a": "0 | tensor?"}),
-    "continue": (
-        "y = 0\nfor i in range(n):\n    if i:\n        continue\n    y = x\nsee(y, 'a')",
+    "loop carried": (
+        dedent("""\
+        y = 0
+        for i in range(n):
+            y = y + x
+        see(y, 'a')"""),
         {"a": "0 | tensor?"},
     ),
-    "while": ("y = 0\nwhile n > 0:\n    y = x\n    n -= 1\nsee(y, 'a')", {"a": "0 | tensor?"}),
+    "break": (
+        dedent("""\
+        y = 0
+        for i in range(n):
+            y = x
+            break
+        see(y, 'a')"""),
+        {"a": "0 | tensor?"},
+    ),
+    "continue": (
+        dedent("""\
+            y = 0
+            for i in range(n):
+                if i:
+                    continue
+                y = x
+            see(y, 'a')"""),
+        {"a": "0 | tensor?"},
+    ),
+    "while": (
+        dedent("""\
+        y = 0
+        while n > 0:
+            y = x
+            n -= 1
+        see(y, 'a')"""),
+        {"a": "0 | tensor?"},
+    ),
     "while false": ("while False:\n    see(x, 'a')", {}),
     "try and except": (
-        "try:\n    y = x\nexcept ValueError as e:\n    see(e, 'a')\n    raise\nsee(y, 'b')",
+        dedent("""\
+            try:
+                y = x
+            except ValueError as e:
+                see(e, 'a')
+                raise
+            see(y, 'b')"""),
         {"a": "unknown", "b": "tensor?"},
     ),
-    "finally": ("try:\n    return x\nfinally:\n    see(x, 'a')", {"a": "tensor?"}),
-    "try else": ("try:\n    y = 1\nexcept KeyError:\n    pass\nelse:\n    see(y, 'a')", {"a": "1"}),
+    "finally": (
+        dedent("""\
+        try:
+            return x
+        finally:
+            see(x, 'a')"""),
+        {"a": "tensor?"},
+    ),
+    "try else": (
+        dedent("""\
+        try:
+            y = 1
+        except KeyError:
+            pass
+        else:
+            see(y, 'a')"""),
+        {"a": "1"},
+    ),
     "with": ("with torch.no_grad():\n    y = x.abs()\nsee(y, 'a')", {"a": "tensor"}),
     "match": (
-        "match n:\n    case 0:\n        y = x.abs()\n    case _:\n        y = x.argmax()\nsee(y, 'a')",
+        dedent("""\
+            match n:
+                case 0:
+                    y = x.abs()
+                case _:
+                    y = x.argmax()
+            see(y, 'a')"""),
         {"a": "tensor"},
     ),
     "match capture": ("match x:\n    case [first, *rest]:\n        see(first, 'a')", {"a": "unknown"}),
     "match in parts": (
-        "match (1, [x, 2, 3]):\n    case (0, _):\n        see(x, 'a')\n    case (n, [y, *rest]):\n"
-        "        see(n, 'b')\n        see(y, 'c')\n        see(rest, 'd')\n    case _:\n        see(x, 'e')",
+        dedent("""\
+            match (1, [x, 2, 3]):
+                case (0, _):
+                    see(x, 'a')
+                case (n, [y, *rest]):
+                    see(n, 'b')
+                    see(y, 'c')
+                    see(rest, 'd')
+                case _:
+                    see(x, 'e')"""),
         {"b": "1", "c": "tensor?", "d": "list(2, 3)"},
     ),
     "match keys": (
-        "match {'kind': 'soft', 'n': 3}:\n    case {'kind': 'hard'} | {'m': _}:\n        see(x, 'a')\n"
-        "    case {'kind': str(kind), 'n': 3 as n}:\n        see(kind, 'b')\n        see(n, 'c')\n"
-        "    case _:\n        see(x, 'd')",
+        dedent("""\
+            match {'kind': 'soft', 'n': 3}:
+                case {'kind': 'hard'} | {'m': _}:
+                    see(x, 'a')
+                case {'kind': str(kind), 'n': 3 as n}:
+                    see(kind, 'b')
+                    see(n, 'c')
+                case _:
+                    see(x, 'd')"""),
         {"b": "'soft'", "c": "3"},
     ),
-    "match that ends": ("match 1:\n    case 1:\n        return x\nsee(x, 'a')", {}),
-    "match without a case": ("match 1:\n    case 2:\n        return x\nsee(x, 'a')", {"a": "tensor?"}),
+    "match that ends": (
+        dedent("""\
+        match 1:
+            case 1:
+                return x
+        see(x, 'a')"""),
+        {},
+    ),
+    "match without a case": (
+        dedent("""\
+        match 1:
+            case 2:
+                return x
+        see(x, 'a')"""),
+        {"a": "tensor?"},
+    ),
     "augmented": ("y = x.shape[0]\ny += 1\nsee(y, 'a')", {"a": "int@shape"}),
     "augmented item": ("y = [1, x]\ny[0] += x\nsee(y[0], 'a')", {"a": "tensor?"}),
     "unpacking": ("a, (b, *c) = 1, (x, 2, 3)\nsee(b, 'a')\nsee(c, 'b')", {"a": "tensor?", "b": "list(2, 3)"}),
@@ -193,7 +367,11 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "chained assignment": ("a = b = x\nsee(b, 'a')", {"a": "tensor?"}),
     "append": ("y = []\ny.append(x)\nsee(y[0], 'a')", {"a": "tensor?"}),
     "append in a loop": (
-        "y = []\nfor i in range(n):\n    y.append(x.argmax())\nsee(torch.stack(y), 'a')",
+        dedent("""\
+            y = []
+            for i in range(n):
+                y.append(x.argmax())
+            see(torch.stack(y), 'a')"""),
         {"a": "tensor[int]"},
     ),
     "dict item": ("d = {}\nd['k'] = x\nsee(d['k'], 'a')", {"a": "tensor?"}),
@@ -211,7 +389,11 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "assert with message": ("assert n, see(x, 'b')\nsee(x, 'a')", {"a": "tensor?"}),
     "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[floating]"}),
     "local class": (
-        "class A:\n    def f(self, y):\n        return y.argmax()\nsee(A().f(x), 'a')",
+        dedent("""\
+            class A:
+                def f(self, y):
+                    return y.argmax()
+            see(A().f(x), 'a')"""),
         {"a": "tensor[int]"},
     ),
     "annotated assignment": ("from elsewhere import f\ny: torch.Tensor = f(n)\nsee(y, 'a')", {"a": "tensor"}),
@@ -256,14 +438,25 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "1", "b": "tensor?"},
     ),
     "nonlocal": (
-        "def f(a):\n    y = 1\n    def g():\n        nonlocal y\n        y = a\n    g()\n    return y",
+        dedent("""\
+            def f(a):
+                y = 1
+                def g():
+                    nonlocal y
+                    y = a
+                g()
+                return y"""),
         "see(f(x), 'a')",
         {"a": "1 | tensor?"},
     ),
     "partial": ("def f(a, b): see(b, 'a')", "functools.partial(f, 1)(x)", {"a": "tensor?"}),
     "partial by name": ("def f(a, b=2): see(b, 'a')", "functools.partial(f, b=x)(1)", {"a": "tensor?"}),
     "partial of a method": (
-        "class A:\n    def f(self, a, b):\n        see(self, 'a')\n        see(b, 'b')",
+        dedent("""\
+            class A:
+                def f(self, a, b):
+                    see(self, 'a')
+                    see(b, 'b')"""),
         "functools.partial(A().f, 1)(x)",
         {"a": "A", "b": "tensor?"},
     ),
@@ -279,30 +472,57 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "tensor[int]"},
     ),
     "yield from": (
-        "def f(a):\n    yield 1\ndef g(a):\n    yield from f(a)",
+        dedent("""\
+            def f(a):
+                yield 1
+            def g(a):
+                yield from f(a)"""),
         "for y in g(x):\n    see(y, 'a')",
         {"a": "1"},
     ),
     "recursion": (
-        "def f(a, n):\n    see(a, 'a')\n    if n == 0: return a\n    return f(a.abs(), n - 1)",
+        dedent("""\
+            def f(a, n):
+                see(a, 'a')
+                if n == 0: return a
+                return f(a.abs(), n - 1)"""),
         "f(x, n)",
         {"a": "tensor / tensor?"},
     ),
     "mutual recursion": (
-        "def f(a, n):\n    return g(a, n - 1)\ndef g(a, n):\n    see(a, 'a')\n    return f(a, n)",
+        dedent("""\
+            def f(a, n):
+                return g(a, n - 1)
+            def g(a, n):
+                see(a, 'a')
+                return f(a, n)"""),
         "f(x, n)",
         {"a": "tensor?"},
     ),
     "no_grad": ("@torch.no_grad()\ndef f(a): return a.argmax()", "see(f(x), 'a')", {"a": "tensor[int]"}),
     "wrapper": (
-        "def deco(g):\n    @functools.wraps(g)\n    def w(*a, **k):\n        see(a, 'b')\n"
-        "        return g(*a, **k)\n    return w\n@deco\ndef f(a): see(a, 'a')",
+        dedent("""\
+            def deco(g):
+                @functools.wraps(g)
+                def w(*a, **k):
+                    see(a, 'b')
+                    return g(*a, **k)
+                return w
+            @deco
+            def f(a): see(a, 'a')"""),
         "f(x)",
         {"a": "tensor?", "b": "tuple(tensor?)"},
     ),
     "decorator factory": (
-        "def factory(n):\n    def deco(g):\n        def w(a):\n            return g(a, n)\n        return w\n"
-        "    return deco\n@factory(7)\ndef f(a, n): see(n, 'a')",
+        dedent("""\
+            def factory(n):
+                def deco(g):
+                    def w(a):
+                        return g(a, n)
+                    return w
+                return deco
+            @factory(7)
+            def f(a, n): see(n, 'a')"""),
         "f(x)",
         {"a": "7"},
     ),
@@ -318,8 +538,12 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "tensor?", "b": "tensor?"},
     ),
     "autograd function": (
-        "class Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, a, n):\n"
-        "        see(a, 'a')\n        return a.argmax()",
+        dedent("""\
+            class Op(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, a, n):
+                    see(a, 'a')
+                    return a.argmax()"""),
         "see(Op.apply(x, 2), 'b')",
         {"a": "tensor?", "b": "tensor[int]"},
     ),
@@ -329,27 +553,50 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "1 / tensor?", "b": "1"},
     ),
     "redefined under a condition": (
-        "try:\n    from fast import f\nexcept ImportError:\n    def f(a): see(a, 'a')",
+        dedent("""\
+            try:
+                from fast import f
+            except ImportError:
+                def f(a): see(a, 'a')"""),
         "f(x)",
         {"a": "tensor?"},
     ),
     "dataclass": (
-        "import dataclasses\n@dataclasses.dataclass\nclass Out:\n    a: torch.Tensor\n    n: int = 1",
+        dedent("""\
+            import dataclasses
+            @dataclasses.dataclass
+            class Out:
+                a: torch.Tensor
+                n: int = 1"""),
         "o = Out(x.argmax(), n=4)\nsee(o.a, 'a')\nsee(o.n, 'b')",
         {"a": "tensor[int]", "b": "4"},
     ),
     "named tuple": (
-        "from typing import NamedTuple\nclass Out(NamedTuple):\n    a: torch.Tensor\n    n: int",
+        dedent("""\
+            from typing import NamedTuple
+            class Out(NamedTuple):
+                a: torch.Tensor
+                n: int"""),
         "see(Out(x.argmax(), 4).a, 'a')",
         {"a": "tensor[int]"},
     ),
     "property of a plain class": (
-        "class A:\n    def __init__(self, y): self.y = y\n    @property\n    def top(self): return self.y.argmax()",
+        dedent("""\
+            class A:
+                def __init__(self, y): self.y = y
+                @property
+                def top(self): return self.y.argmax()"""),
         "see(A(x).top, 'a')",
         {"a": "tensor[int]"},
     ),
     "class method": (
-        "class A:\n    @classmethod\n    def make(cls, y):\n        o = cls()\n        o.y = y\n        return o",
+        dedent("""\
+            class A:
+                @classmethod
+                def make(cls, y):
+                    o = cls()
+                    o.y = y
+                    return o"""),
         "see(A.make(x).y, 'a')",
         {"a": "tensor?"},
     ),
@@ -367,12 +614,24 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "global constant": ("SIZE = 4", "see(SIZE, 'a')", {"a": "4"}),
     "global list outlives the call": ("L = [1, 2]", "see(L[0], 'a')", {"a": "1"}),
     "global flag that a function sets": (
-        "FLAG = False\ndef enable():\n    global FLAG\n    FLAG = True",
-        "if FLAG:\n    see(x, 'a')\nelse:\n    see(x, 'b')",
+        dedent("""\
+            FLAG = False
+            def enable():
+                global FLAG
+                FLAG = True"""),
+        dedent("""\
+            if FLAG:
+                see(x, 'a')
+            else:
+                see(x, 'b')"""),
         {"a": "tensor?", "b": "tensor?"},
     ),
     "global counter": (
-        "COUNT = 0\ndef count():\n    global COUNT\n    COUNT += 1",
+        dedent("""\
+            COUNT = 0
+            def count():
+                global COUNT
+                COUNT += 1"""),
         "see(COUNT > 0, 'a')",
         {"a": "bool@config"},
     ),
@@ -408,7 +667,11 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "{'a': tensor[int], 'b': tensor[int]}", "b": "{*: tensor?}"},
     ),
     "attribute by a name in parts": (
-        "class C:\n    one_part = 1.5\n    two_part = 2.5\n    other = None",
+        dedent("""\
+            class C:
+                one_part = 1.5
+                two_part = 2.5
+                other = None"""),
         "c = C()\nsee(getattr(c, '{}_part'.format(torch.version.git_version)), 'a'); see(getattr(c, '%s_part' % torch.version.git_version), 'b')\n"
         "see(getattr(c, torch.version.git_version + '_part'), 'c')",
         {"a": "float@constant", "b": "float@constant", "c": "float@constant"},
@@ -462,7 +725,11 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "lstm": ("", "self.l = nn.LSTM(3, 3)", "y, (h, c) = self.l(x)\nsee(c, 'a')", {"a": "tensor[float]"}),
     "alternatives": (
         BLOCK,
-        "if config:\n    self.b = Block()\nelse:\n    self.b = Other()",
+        dedent("""\
+            if config:
+                self.b = Block()
+            else:
+                self.b = Other()"""),
         "self.b(x)",
         {"block": "tensor?", "other": "tensor?"},
     ),
@@ -539,8 +806,13 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         {"block": "tensor?", "other": "tensor[int]", "a": "tensor[int]"},
     ),
     "subclass of sequential with a forward": (
-        BLOCK + "class S(nn.Sequential):\n    def forward(self, y):\n        for m in self:\n            y = m(y)\n"
-        "        return y",
+        BLOCK
+        + dedent("""\
+            class S(nn.Sequential):
+                def forward(self, y):
+                    for m in self:
+                        y = m(y)
+                    return y"""),
         "self.s = S(Block())",
         "see(self.s(x), 'a')",
         {"block": "tensor?", "a": "tensor?"},
@@ -553,8 +825,11 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     ),
     "added by name": (BLOCK, "self.add_module('b', Block())", "self.b(x)", {"block": "tensor?"}),
     "annotated attribute": (
-        "class Model0(nn.Module):\n    scale: torch.Tensor\n    def set(self, k, v): setattr(self, k, v)\n"
-        "    def forward(self, x): return self.scale",
+        dedent("""\
+            class Model0(nn.Module):
+                scale: torch.Tensor
+                def set(self, k, v): setattr(self, k, v)
+                def forward(self, x): return self.scale"""),
         "self.b = Model0()",
         "see(self.b(x), 'a')",
         {"a": "tensor?"},
@@ -575,7 +850,11 @@ def test_modules(case: str, tmp_path: Path) -> None:
 def test_a_module_wrapped_in_a_loop_reaches_what_it_wraps(tmp_path: Path) -> None:
     source = forward(
         "self.net(x)",
-        init="net = Block()\nfor i in range(n):\n    net = nn.Sequential(net, Other())\nself.net = net",
+        init=dedent("""\
+            net = Block()
+            for i in range(n):
+                net = nn.Sequential(net, Other())
+            self.net = net"""),
         before=BLOCK,
     )
     assert known(tmp_path, source, name="Model").keys() == {"block", "other"}
@@ -587,65 +866,125 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
         {"a": "tensor?"},
     ),
     "super": (
-        "class Base(nn.Module):\n    def forward(self, x):\n        see(x, 'a')\n        return x.argmax()\n"
-        "class Model(Base):\n    def forward(self, x):\n        see(super().forward(x), 'b')",
+        dedent("""\
+            class Base(nn.Module):
+                def forward(self, x):
+                    see(x, 'a')
+                    return x.argmax()
+            class Model(Base):
+                def forward(self, x):
+                    see(super().forward(x), 'b')"""),
         {"a": "tensor?", "b": "tensor[int]"},
     ),
     "super in words": (
-        "class Base(nn.Module):\n    def forward(self, x): see(x, 'a')\n"
-        "class Model(Base):\n    def forward(self, x): super(Model, self).forward(1)",
+        dedent("""\
+            class Base(nn.Module):
+                def forward(self, x): see(x, 'a')
+            class Model(Base):
+                def forward(self, x): super(Model, self).forward(1)"""),
         {"a": "1"},
     ),
     "super of init": (
-        "class Base(nn.Module):\n    def __init__(self, k):\n        super().__init__()\n        self.k = k\n"
-        "class Model(Base):\n    def __init__(self):\n        super().__init__(5)\n"
-        "    def forward(self, x): see(self.k, 'a')",
+        dedent("""\
+            class Base(nn.Module):
+                def __init__(self, k):
+                    super().__init__()
+                    self.k = k
+            class Model(Base):
+                def __init__(self):
+                    super().__init__(5)
+                def forward(self, x): see(self.k, 'a')"""),
         {"a": "5"},
     ),
     "overridden hook": (
-        "class Base(nn.Module):\n    def forward(self, x): self.step(x)\n    def step(self, x): see(x, 'a')\n"
-        "class Model(Base):\n    def step(self, x): see(x, 'b')",
+        dedent("""\
+            class Base(nn.Module):
+                def forward(self, x): self.step(x)
+                def step(self, x): see(x, 'a')
+            class Model(Base):
+                def step(self, x): see(x, 'b')"""),
         {"b": "tensor?"},
     ),
     "diamond": (
-        "class A(nn.Module):\n    def forward(self, x): see(x, 'a')\n"
-        "class B(A):\n    def forward(self, x):\n        see(x, 'b')\n        super().forward(x)\n"
-        "class C(A):\n    def forward(self, x):\n        see(x, 'c')\n        super().forward(2)\n"
-        "class Model(B, C): pass",
+        dedent("""\
+            class A(nn.Module):
+                def forward(self, x): see(x, 'a')
+            class B(A):
+                def forward(self, x):
+                    see(x, 'b')
+                    super().forward(x)
+            class C(A):
+                def forward(self, x):
+                    see(x, 'c')
+                    super().forward(2)
+            class Model(B, C): pass"""),
         {"a": "2", "b": "tensor?", "c": "tensor?"},
     ),
     "mixin before the module": (
-        "class Mixin:\n    def help(self, x): see(x, 'a')\n"
-        "class Model(Mixin, nn.Module):\n    def forward(self, x): self.help(x)",
+        dedent("""\
+            class Mixin:
+                def help(self, x): see(x, 'a')
+            class Model(Mixin, nn.Module):
+                def forward(self, x): self.help(x)"""),
         {"a": "tensor?"},
     ),
     "abstract base of a generic": (
-        "from typing import Generic, TypeVar\nT = TypeVar('T')\nclass Base(nn.Module, Generic[T]):\n"
-        "    def forward(self, x): see(x, 'a')\nclass Model(Base[int]): pass",
+        dedent("""\
+            from typing import Generic, TypeVar
+            T = TypeVar('T')
+            class Base(nn.Module, Generic[T]):
+                def forward(self, x): see(x, 'a')
+            class Model(Base[int]): pass"""),
         {"a": "tensor?"},
     ),
     "flag of a class that a with block sets": (
-        "class flag:\n    _state = None\n    @classmethod\n    def on(cls):\n"
-        "        return True if cls._state is None else cls._state\n"
-        "    @classmethod\n    def _set(cls, state): cls._state = state\n"
-        "    def __init__(self, state):\n        self.before = self.__class__._state\n        self.state = state\n"
-        "    def __enter__(self): self.__class__._set(self.state)\n"
-        "    def __exit__(self, *args): self.__class__._set(self.before)\n"
-        "class Model(nn.Module):\n    def forward(self, x):\n"
-        "        if not flag.on():\n            see(1, 'a')\n"
-        "        with flag(False):\n            if flag.on():\n                see(2, 'b')\n"
-        "            else:\n                see(3, 'c')\n"
-        "        if flag.on():\n            see(4, 'd')",
+        dedent("""\
+            class flag:
+                _state = None
+                @classmethod
+                def on(cls):
+                    return True if cls._state is None else cls._state
+                @classmethod
+                def _set(cls, state): cls._state = state
+                def __init__(self, state):
+                    self.before = self.__class__._state
+                    self.state = state
+                def __enter__(self): self.__class__._set(self.state)
+                def __exit__(self, *args): self.__class__._set(self.before)
+            class Model(nn.Module):
+                def forward(self, x):
+                    if not flag.on():
+                        see(1, 'a')
+                    with flag(False):
+                        if flag.on():
+                            see(2, 'b')
+                        else:
+                            see(3, 'c')
+                    if flag.on():
+                        see(4, 'd')"""),
         {"a": "1", "c": "3", "d": "4"},
     ),
     "new gives an object of another class": (
-        "class Fast(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.n = n\n"
-        "class Any(nn.Module):\n    def __new__(cls, kind):\n        if kind == 'fast':\n            return Fast(4)\n"
-        "        return super().__new__(cls)\n"
-        "    def __init__(self, kind):\n        super().__init__()\n        self.kind = kind\n"
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.one, self.other = Any('fast'), Any('slow')\n"
-        "    def forward(self, x):\n        see(self.one.n, 'a')\n        see(self.other.kind, 'b')",
+        dedent("""\
+            class Fast(nn.Module):
+                def __init__(self, n):
+                    super().__init__()
+                    self.n = n
+            class Any(nn.Module):
+                def __new__(cls, kind):
+                    if kind == 'fast':
+                        return Fast(4)
+                    return super().__new__(cls)
+                def __init__(self, kind):
+                    super().__init__()
+                    self.kind = kind
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.one, self.other = Any('fast'), Any('slow')
+                def forward(self, x):
+                    see(self.one.n, 'a')
+                    see(self.other.kind, 'b')"""),
         {"a": "4", "b": "'slow'"},
     ),
     "class attribute": (
@@ -653,48 +992,95 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
         {"a": "3"},
     ),
     "class attribute overridden": (
-        "class Base(nn.Module):\n    size = 3\n    def forward(self, x): see(self.size, 'a')\n"
-        "class Model(Base):\n    size = 4",
+        dedent("""\
+            class Base(nn.Module):
+                size = 3
+                def forward(self, x): see(self.size, 'a')
+            class Model(Base):
+                size = 4"""),
         {"a": "4"},
     ),
     "property": (
-        "class Model(nn.Module):\n    @property\n    def n(self): return 3\n    def forward(self, x): see(self.n, 'a')",
+        dedent("""\
+            class Model(nn.Module):
+                @property
+                def n(self): return 3
+                def forward(self, x): see(self.n, 'a')"""),
         {"a": "3"},
     ),
     "property with a setter": (
-        "class Model(nn.Module):\n    @property\n    def n(self): return 3\n    @n.setter\n    def n(self, v): pass\n"
-        "    def forward(self, x): see(self.n, 'a')",
+        dedent("""\
+            class Model(nn.Module):
+                @property
+                def n(self): return 3
+                @n.setter
+                def n(self, v): pass
+                def forward(self, x): see(self.n, 'a')"""),
         {"a": "3"},
     ),
     "attribute made in a helper of init": (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.make(4)\n"
-        "    def make(self, n): self.n = n\n    def forward(self, x): see(self.n, 'a')",
+        dedent("""\
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.make(4)
+                def make(self, n): self.n = n
+                def forward(self, x): see(self.n, 'a')"""),
         {"a": "4"},
     ),
     "state written by forward": (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.last = None\n"
-        "    def forward(self, x):\n        see(self.last, 'a')\n        self.last = x\n        see(self.last, 'b')",
+        dedent("""\
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.last = None
+                def forward(self, x):
+                    see(self.last, 'a')
+                    self.last = x
+                    see(self.last, 'b')"""),
         {"a": "None | unknown", "b": "tensor?"},
     ),
     "state written by another method": (
-        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.step = 0\n"
-        "        self.width = 4\n    def set_step(self, n):\n        self.step = n\n"
-        "    def forward(self, x):\n        see(self.step, 'a')\n        see(self.width, 'b')",
+        dedent("""\
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.step = 0
+                    self.width = 4
+                def set_step(self, n):
+                    self.step = n
+                def forward(self, x):
+                    see(self.step, 'a')
+                    see(self.width, 'b')"""),
         {"a": "int@config", "b": "4"},
     ),
     "inner class": (
-        "class Model(nn.Module):\n    class Inner:\n        def f(self, y): return y.argmax()\n"
-        "    def forward(self, x): see(self.Inner().f(x), 'a')",
+        dedent("""\
+            class Model(nn.Module):
+                class Inner:
+                    def f(self, y): return y.argmax()
+                def forward(self, x): see(self.Inner().f(x), 'a')"""),
         {"a": "tensor[int]"},
     ),
     "a class that reads itself": (
-        "class A:\n    size = 1\nclass A(A):\n    size = A.size\n"
-        "class Model(nn.Module):\n    def forward(self, x): see(x, 'a')\n",
+        dedent("""\
+            class A:
+                size = 1
+            class A(A):
+                size = A.size
+            class Model(nn.Module):
+                def forward(self, x): see(x, 'a')
+        """),
         {"a": "tensor?"},
     ),
     "a circle of bases": (
-        "class A(B): pass\nclass B(A):\n    def forward(self, x): pass\n"
-        "class Model(nn.Module):\n    def forward(self, x): see(x, 'a')\n",
+        dedent("""\
+            class A(B): pass
+            class B(A):
+                def forward(self, x): pass
+            class Model(nn.Module):
+                def forward(self, x): see(x, 'a')
+        """),
         {"a": "tensor?"},
     ),
 }
@@ -711,8 +1097,13 @@ def test_classes(case: str, tmp_path: Path) -> None:
 )
 def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(
-        "from torch import nn\nfrom probe import see\n"
-        "class Base(nn.Module):\n    def forward(self, x): self.step(x)\n    def step(self, x): see(x, 'base')\n",
+        dedent("""\
+            from torch import nn
+            from probe import see
+            class Base(nn.Module):
+                def forward(self, x): self.step(x)
+                def step(self, x): see(x, 'base')
+        """),
         encoding="utf-8",
     )
     source = line + "\nclass Model(Base):\n    def step(self, x): super().step(x.argmax())\n"
@@ -731,13 +1122,21 @@ def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
 )
 def test_a_star_brings_what_the_module_says_and_hides_no_builtin(exported: str, builtin: bool, tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(
-        exported + "def zip(*args): return [(1, 1)]\n_hidden = 3\nother = 4\n", encoding="utf-8"
+        exported
+        + dedent("""\
+            def zip(*args): return [(1, 1)]
+            _hidden = 3
+            other = 4
+        """),
+        encoding="utf-8",
     )
     (tmp_path / "between.py").write_text("from base import *\n", encoding="utf-8")
-    source = (
-        "from between import *\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        "        for a, b in zip([x], [x]): see(a, 'a')\n"
-    )
+    source = dedent("""\
+            from between import *
+            class Model(nn.Module):
+                def forward(self, x):
+                    for a, b in zip([x], [x]): see(a, 'a')
+        """)
     assert (known(tmp_path, source, name="Model")["a"] == "tensor?") is builtin
 
 
@@ -747,8 +1146,13 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     (tmp_path / "pkg" / "__init__.py").write_text("from .inner.base import Base as Public\n", encoding="utf-8")
     (inner / "__init__.py").write_text("", encoding="utf-8")
     (inner / "base.py").write_text(
-        "from torch import nn\nfrom probe import see\nfrom ..util import top\n"
-        "class Base(nn.Module):\n    def forward(self, x): see(top(x), 'a')\n",
+        dedent("""\
+            from torch import nn
+            from probe import see
+            from ..util import top
+            class Base(nn.Module):
+                def forward(self, x): see(top(x), 'a')
+        """),
         encoding="utf-8",
     )
     (tmp_path / "pkg" / "util.py").write_text("def top(y):\n    return y.argmax()\n", encoding="utf-8")
@@ -756,16 +1160,30 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_module_that_inherits_its_forward_from_torch(tmp_path: Path) -> None:
-    chained = "class Block(nn.Module):\n    def forward(self, x):\n        see(x, 'a')\n        return x.argmax()\n"
+    chained = dedent("""\
+        class Block(nn.Module):
+            def forward(self, x):
+                see(x, 'a')
+                return x.argmax()
+    """)
     chained += "class Model(nn.Sequential):\n    def __init__(self): super().__init__(Block(), Block())\n"
     assert known(tmp_path, chained, name="Model") == {"a": "tensor? / tensor[int]"}
-    replaced = "class Model(nn.Linear):\n    @property\n    def weight(self):\n        see(self.w, 'a')\n"
+    replaced = dedent("""\
+        class Model(nn.Linear):
+            @property
+            def weight(self):
+                see(self.w, 'a')
+    """)
     replaced += "    def __init__(self): self.w = nn.Parameter(torch.zeros(3))\n"
     assert known(tmp_path, replaced, name="Model") == {"a": "tensor"}
 
 
 def test_an_installed_package_takes_a_process_that_was_told_nothing(tmp_path: Path) -> None:
-    body = "import torch.distributed as dist\nif dist.is_available() and dist.is_initialized():\n    see(x, 'a')\n"
+    body = dedent("""\
+        import torch.distributed as dist
+        if dist.is_available() and dist.is_initialized():
+            see(x, 'a')
+    """)
     body += "see(x, 'b')"
     assert set(known(tmp_path, forward(body))) == {"a", "b"}
     site = tmp_path / "site-packages"
@@ -774,7 +1192,12 @@ def test_an_installed_package_takes_a_process_that_was_told_nothing(tmp_path: Pa
 
 
 def test_a_function_as_target_starts_from_its_signature(tmp_path: Path) -> None:
-    source = "def model(x, n=2, *, m: Tensor):\n    see(x, 'a')\n    see(n, 'b')\n    see(m, 'c')\n"
+    source = dedent("""\
+        def model(x, n=2, *, m: Tensor):
+            see(x, 'a')
+            see(n, 'b')
+            see(m, 'c')
+    """)
     assert known(tmp_path, source, name="model") == {"a": "tensor?", "b": "2 | int@call", "c": "tensor"}
 
 

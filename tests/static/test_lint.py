@@ -6,6 +6,7 @@ import dataclasses
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import read
@@ -13,7 +14,12 @@ from tcready.portable.options import ReadOptions, ReportOptions
 from tcready.schema.enums import TcreadyError
 from tcready.schema.static import Finding, StaticResult
 
-HEAD = "import torch\nfrom torch import nn\n\n\n"
+HEAD = dedent("""\
+    import torch
+    from torch import nn
+
+
+""")
 NET = """\
 class Net(nn.Module):
     def forward(self, x):
@@ -54,7 +60,11 @@ def test_a_finding_says_exactly_where(tmp_path: Path) -> None:
 
 
 def test_columns_count_characters_before_the_span(tmp_path: Path) -> None:
-    body = "class Net(nn.Module):\n    def forward(self, x):\n        return '漢🎉é' if x.sum() > 0 else x\n"
+    body = dedent("""\
+        class Net(nn.Module):
+            def forward(self, x):
+                return '漢🎉é' if x.sum() > 0 else x
+    """)
     _write(tmp_path, "net.py", body)
     (finding,) = _lint(tmp_path, "net.py").findings
     line = (HEAD + body).splitlines()[finding.line - 1]
@@ -116,8 +126,25 @@ def test_a_module_by_its_dotted_name(tmp_path: Path) -> None:
 def test_an_installed_module_is_own_when_it_is_asked_for(tmp_path: Path) -> None:
     site = tmp_path / "lib" / "site-packages"
     _write(site, "dist/__init__.py", "", head="")
-    _write(site, "dist/nets.py", "from other.base import Base\n\n\n" + NET.replace("nn.Module", "Base"))
-    _write(site, "other/base.py", "class Base(nn.Module):\n    def forward(self, x):\n        return x\n")
+    _write(
+        site,
+        "dist/nets.py",
+        dedent("""\
+        from other.base import Base
+
+
+    """)
+        + NET.replace("nn.Module", "Base"),
+    )
+    _write(
+        site,
+        "other/base.py",
+        dedent("""\
+        class Base(nn.Module):
+            def forward(self, x):
+                return x
+    """),
+    )
     work = tmp_path / "work"
     work.mkdir()
     result = _lint(work, "dist.nets::Net", search_path=(work, site))
@@ -201,7 +228,16 @@ def test_a_file_that_was_named_and_cannot_be_read_is_skipped(tmp_path: Path) -> 
 
 def test_a_broken_import_is_skipped_and_the_file_still_analysed(tmp_path: Path) -> None:
     _write(tmp_path, "broken.py", "def (:\n", head="")
-    _write(tmp_path, "net.py", "from broken import thing\n\n\n" + NET.replace("x + 1", "thing(x)"))
+    _write(
+        tmp_path,
+        "net.py",
+        dedent("""\
+        from broken import thing
+
+
+    """)
+        + NET.replace("x + 1", "thing(x)"),
+    )
     result = _lint(tmp_path, "net.py")
     assert len(result.findings) == 1
     assert [skipped.path for skipped in result.skipped] == ["broken.py"]
@@ -425,8 +461,12 @@ def test_mode_decides_what_training_is(tmp_path: Path) -> None:
 
 MODES = NET.replace(
     "return x\n",
-    "return (x.tolist() if self.training else self.half(x), x.item())\n\n"
-    "    def half(self, x):\n        return [x.item(), x.item()]\n",
+    dedent("""\
+        return (x.tolist() if self.training else self.half(x), x.item())
+
+            def half(self, x):
+                return [x.item(), x.item()]
+    """),
 )
 
 
@@ -583,7 +623,18 @@ def test_statistics_count_what_was_resolved(tmp_path: Path) -> None:
                 return mystery(known(torch.relu(x)))
         """,
     )
-    _write(tmp_path, "helper.py", "def known(x):\n    return x\n\n\ndef unused(x):\n    return x\n")
+    _write(
+        tmp_path,
+        "helper.py",
+        dedent("""\
+        def known(x):
+            return x
+
+
+        def unused(x):
+            return x
+    """),
+    )
     statistics = _lint(tmp_path, "net.py").statistics
     unresolved = statistics.pop("unresolved")
     assert [(row["construct"], row["line"]) for row in unresolved] == [
@@ -605,7 +656,18 @@ def test_statistics_count_what_was_resolved(tmp_path: Path) -> None:
 
 
 def test_sources_are_those_named_and_those_with_findings(tmp_path: Path) -> None:
-    _write(tmp_path, "net.py", "from one import f\nfrom two import g\n\n\ndef model(x):\n    return f(g(x))\n")
+    _write(
+        tmp_path,
+        "net.py",
+        dedent("""\
+        from one import f
+        from two import g
+
+
+        def model(x):
+            return f(g(x))
+    """),
+    )
     _write(tmp_path, "one.py", "def f(x):\n    return x.item()\n")
     _write(tmp_path, "two.py", "def g(x):\n    return x\n")
     sources = {source.path: source.text for source in _lint(tmp_path, "net.py").sources}
@@ -614,9 +676,25 @@ def test_sources_are_those_named_and_those_with_findings(tmp_path: Path) -> None
 
 
 def test_a_disabled_function_is_no_entry(tmp_path: Path) -> None:
-    _write(tmp_path, "net.py", "@torch.compiler.disable\ndef f(x):\n    return x.item()\n")
+    _write(
+        tmp_path,
+        "net.py",
+        dedent("""\
+        @torch.compiler.disable
+        def f(x):
+            return x.item()
+    """),
+    )
     assert not _lint(tmp_path, "net.py").findings
-    _write(tmp_path, "net.py", "@torch.compile(fullgraph=True)\ndef f(x):\n    return x.item()\n")
+    _write(
+        tmp_path,
+        "net.py",
+        dedent("""\
+        @torch.compile(fullgraph=True)
+        def f(x):
+            return x.item()
+    """),
+    )
     assert [finding.symbol for finding in _lint(tmp_path, "net.py").findings] == ["f"]
 
 

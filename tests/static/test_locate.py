@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import read
@@ -166,7 +167,12 @@ def test_a_module_that_raises_at_import_is_read_and_not_imported(tmp_path: Path)
     _write(
         tmp_path,
         "src/tcready_boom/net.py",
-        text="raise ImportError\nfrom torch import nn\nclass Net(nn.Module):\n    def forward(self, x): return x\n",
+        text=dedent("""\
+            raise ImportError
+            from torch import nn
+            class Net(nn.Module):
+                def forward(self, x): return x
+        """),
     )
     before, path_before = dict(sys.modules), list(sys.path)
     result = read(["tcready_boom.net::Net"], ReadOptions(root=tmp_path, search_path=(tmp_path / "src",)), [])
@@ -183,7 +189,11 @@ def test_a_src_layout_finds_its_own_package(tmp_path: Path) -> None:
     _write(
         tmp_path,
         "src/pkg/base.py",
-        text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n",
+        text=dedent("""\
+            from torch import nn
+            class Base(nn.Module):
+                def forward(self, x): return x
+        """),
     )
     _write(tmp_path, "src/pkg/nets/net.py", text="from pkg.base import Base\nclass Net(Base): pass\n")
     result = read(["src/pkg/nets/net.py"], ReadOptions(root=tmp_path, search_path=()), [])
@@ -193,7 +203,15 @@ def test_a_src_layout_finds_its_own_package(tmp_path: Path) -> None:
 
 
 def test_relative_imports_beyond_the_top_are_no_module(tmp_path: Path) -> None:
-    _write(tmp_path, "a.py", text="from .... import b\nfrom ..c import d\nfrom . import e\n")
+    _write(
+        tmp_path,
+        "a.py",
+        text=dedent("""\
+        from .... import b
+        from ..c import d
+        from . import e
+    """),
+    )
     program = Program(tmp_path, (tmp_path,), third_party=False)
     module = program.file(tmp_path / "a.py")
     names = [binding.module for found in module.bindings.values() for binding in found if isinstance(binding, Import)]
@@ -223,7 +241,11 @@ def test_a_module_that_its_own_package_names(tmp_path: Path) -> None:
     _write(
         tmp_path,
         "pkg/flags.py",
-        text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n",
+        text=dedent("""\
+            from torch import nn
+            class Base(nn.Module):
+                def forward(self, x): return x
+        """),
     )
     _write(tmp_path, "net.py", text="from pkg import flags\nclass Net(flags.Base): pass\n")
     (target,) = read(["net.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,)), []).targets

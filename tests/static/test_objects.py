@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import forward, known
@@ -93,7 +94,14 @@ VALUES = {
     "a number of it": ("see(int(Own(x)),'a')", "7"),
     "an f-string": ("see(f'{Own(x)}','a')", "'text'"),
     "text": ("see(str(Own(x)),'a')", "'repr'"),
-    "truth by length": ("if Own(x, 0):\n    see(1,'a')\nelse:\n    see(2,'a')", "2"),
+    "truth by length": (
+        dedent("""\
+        if Own(x, 0):
+            see(1,'a')
+        else:
+            see(2,'a')"""),
+        "2",
+    ),
     "the next one": ("see(next(Steps(x)),'a')", "tensor?"),
     "a loop over steps": ("for r in Steps(x):\n    see(r,'a')", "tensor?"),
     "the next one of an iterator": ("see(next(iter(Steps(x))),'a')", "tensor?"),
@@ -143,7 +151,14 @@ VALUES = {
     "text by percent": ("see('x_%s' % 'a','a')", "'x_a'"),
     "vars": ("see(vars(Own(x))['n'],'a')", "3"),
     "the dict of an object": ("see(Own(x).__dict__['n'],'a')", "3"),
-    "attributes set in a loop": ("o = Own(x)\nfor n in ('p','q'):\n    setattr(o, n, x)\nsee(o.q,'a')", "tensor?"),
+    "attributes set in a loop": (
+        dedent("""\
+        o = Own(x)
+        for n in ('p','q'):
+            setattr(o, n, x)
+        see(o.q,'a')"""),
+        "tensor?",
+    ),
     "the largest by a key": ("see(max([x, x], key=lambda r: r.dim()),'a')", "tensor?"),
     "setdefault": ("d = {}\nd.setdefault('k', x)\nsee(d['k'],'a')", "tensor?"),
     "setdefault of what is there": ("d = {'k': 1}\nsee(d.setdefault('k', x),'a')", "1"),
@@ -164,9 +179,25 @@ VALUES = {
     "the name of a class": ("see(Own(x).__class__.__name__,'a')", "'Own'"),
     "the name of a type": ("see(type(Own(x)).__name__.lower(),'a')", "'own'"),
     "a special method called": ("see(Own(x).__len__(),'a')", "3"),
-    "a cached function": ("@functools.lru_cache(None)\ndef f(a):\n    return a.item()\nsee(f(x),'a')", "plain@tensor"),
+    "a cached function": (
+        dedent("""\
+        @functools.lru_cache(None)
+        def f(a):
+            return a.item()
+        see(f(x),'a')"""),
+        "plain@tensor",
+    ),
     "a wrapper": (
-        "def deco(fn):\n    @functools.wraps(fn)\n    def inner(*a, **k):\n        return fn(*a, **k)\n    return inner\n@deco\ndef g(a, b=2):\n    return b\nsee(g(x),'a'); see(g(x, b=3),'b')",
+        dedent("""\
+            def deco(fn):
+                @functools.wraps(fn)
+                def inner(*a, **k):
+                    return fn(*a, **k)
+                return inner
+            @deco
+            def g(a, b=2):
+                return b
+            see(g(x),'a'); see(g(x, b=3),'b')"""),
         "2",
     ),
     "lists of constants": ("see([1,2]==[1,2],'a')", "True"),
@@ -223,7 +254,11 @@ def test_an_attribute_by_a_name_in_parts_is_any_that_fits(tmp_path: Path) -> Non
 
 
 def test_what_train_puts_in_evaluation_stays_there(tmp_path: Path) -> None:
-    part = "class Part(nn.Module):\n    def forward(self, x):\n        see(self.training, 'part')\n"
+    part = dedent("""\
+        class Part(nn.Module):
+            def forward(self, x):
+                see(self.training, 'part')
+    """)
     methods = """
     def train(self, mode=True):
         super().train(mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -13,7 +14,12 @@ from tcready.merge.combine import _constructs
 from tcready.portable.options import ReadOptions
 from tcready.schema.enums import RESOLVED
 
-OWN = "class Own:\n    def method(self): return 1\nclass Part(nn.Module):\n    def forward(self, x): return x\n"
+OWN = dedent("""\
+    class Own:
+        def method(self): return 1
+    class Part(nn.Module):
+        def forward(self, x): return x
+""")
 
 
 def statistics(folder: Path, *sources: str) -> dict[str, Any]:
@@ -61,7 +67,15 @@ CONSTRUCTS = {
 
 @pytest.mark.parametrize("body", CONSTRUCTS)
 def test_what_was_not_understood_is_named(body: str, tmp_path: Path) -> None:
-    head = "import elsewhere\n" + OWN + "def helper(*x): return x\n@absent\ndef decorated(x): return x\n"
+    head = (
+        "import elsewhere\n"
+        + OWN
+        + dedent("""\
+        def helper(*x): return x
+        @absent
+        def decorated(x): return x
+    """)
+    )
     found = statistics(tmp_path, head + forward(f"y = x\n{body}", "self.table = kwargs"))
     (row,) = [row for row in found["unresolved"] if row["construct"] == CONSTRUCTS[body]]
     assert row["count"] == 1
@@ -83,8 +97,16 @@ def test_the_most_frequent_comes_first_and_files_are_counted_together(tmp_path: 
 def test_what_breaks_a_model_is_known_where_its_file_imports_what_is_installed(tmp_path: Path) -> None:
     """Such a file is read twice, alone and with the package: the second reading says which module runs what."""
     (tmp_path / "net.py").write_text(
-        "import click\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
-        "        print('x')\n        return x * 2\n"
+        dedent("""\
+            import click
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    print('x')
+                    return x * 2
+        """)
     )
     report = api.check("net.py::Net", run=False, root=tmp_path)
     (finding,) = report.findings

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import RULES
@@ -83,15 +84,43 @@ def test_a_file_is_a_page_and_samples() -> None:
         ("## Limits\n", "## Limit\n", "rule.md:12: expected the section 'Limits': ## Limit"),
         ("\n## Bad\n", "\n", "rule.md:35: expected the section 'Bad': ## Good"),
         ("## Good\n", "", "rule.md:42: the section 'Good' is missing"),
-        ("    return x\n```\n", "    return x\n```\n\n## More\n", "rule.md:44: there is no such section: ## More"),
+        (
+            "    return x\n```\n",
+            dedent("""\
+                return x
+            ```
+
+            ## More
+        """),
+            "rule.md:44: there is no such section: ## More",
+        ),
         ("- raises", "- raise", "rule.md:20: a sample has no field 'raise', only inputs, again, torch, raises"),
         ("- again", "- inputs", "rule.md:18: the sample has two fields 'inputs'"),
         ("`2.15`", "2.15", "rule.md:19: neither a field (- inputs: `(x,)`) nor a block of code: - torch: 2.15"),
         ("`2.15`", "`two`", "rule.md:19: not a version such as 2.15: two"),
         ("```python setup", "```python set-up", "rule.md:22: neither a field"),
         ("    return x\n```\n", "    return x\n", "rule.md:38: the block is not closed"),
-        ("```python\ndef model(x):\n\n    return x\n```\n", "", "rule.md:36: the section has no sample"),
-        ("```\n\n## Good", "```\n\n- again: `(x,)`\n\n## Good", "rule.md:36: the sample has no block of python"),
+        (
+            dedent("""\
+            ```python
+            def model(x):
+
+                return x
+            ```
+        """),
+            "",
+            "rule.md:36: the section has no sample",
+        ),
+        (
+            "```\n\n## Good",
+            dedent("""\
+            ```
+
+            - again: `(x,)`
+
+            ## Good"""),
+            "rule.md:36: the sample has no block of python",
+        ),
     ],
 )
 def test_another_form_is_refused_with_its_line(old: str, new: str, message: str) -> None:
@@ -103,16 +132,24 @@ def test_another_form_is_refused_with_its_line(old: str, new: str, message: str)
 
 def test_only_pages_of_rules_that_found_something_are_read(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
-        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        print(x)\n        return x\n"
+        dedent("""\
+            from torch import nn
+
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    print(x)
+                    return x
+        """)
     )
-    script = (
-        "from tcready import api\n"
-        "from tcready.rules import load\n"
-        "for cache in (False, True):\n"
-        "    report = api.check('net.py', run=False, cache=cache)\n"
-        "    assert [rule.code for rule in report.rules] == ['TCR301']\n"
-        "print(*(rule.code for rule in load() if '_file' in vars(rule)))\n"
-    )
+    script = dedent("""\
+            from tcready import api
+            from tcready.rules import load
+            for cache in (False, True):
+                report = api.check('net.py', run=False, cache=cache)
+                assert [rule.code for rule in report.rules] == ['TCR301']
+            print(*(rule.code for rule in load() if '_file' in vars(rule)))
+        """)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
     )

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from programs import damaged
@@ -27,7 +28,14 @@ from tcready.static.frontend.cancellation import StoppedError
 from tcready.static.session import Session
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
-OTHER = "from torch import nn\n\n\nclass Other(nn.Module):\n    def forward(self, x):\n        return x.tolist()\n"
+OTHER = dedent("""\
+    from torch import nn
+
+
+    class Other(nn.Module):
+        def forward(self, x):
+            return x.tolist()
+""")
 
 
 @pytest.fixture

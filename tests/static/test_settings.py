@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from reading import PINNED, read
 from tcready.portable.options import ReadOptions
 
 SETTING = "torch._dynamo.config.capture_scalar_outputs"
-HEAD = "import torch\nimport torch._dynamo\nfrom torch import nn\n"
+HEAD = dedent("""\
+    import torch
+    import torch._dynamo
+    from torch import nn
+""")
 MODEL = """
 class Base(nn.Module):
     def __init__(self, flag=False):
@@ -53,7 +58,12 @@ def test_what_is_set_before_decides(name: str, tmp_path: Path) -> None:
 
 def test_another_file_may_set_it(tmp_path: Path) -> None:
     (tmp_path / "setup_all.py").write_text(f"import torch\ndef setup():\n    {SETTING} = True\n")
-    top = "import torch\nfrom torch import nn\nfrom setup_all import setup\nsetup()\n"
+    top = dedent("""\
+        import torch
+        from torch import nn
+        from setup_all import setup
+        setup()
+    """)
     assert _confidences(tmp_path, top + MODEL.format(built="pass")) == []
 
 

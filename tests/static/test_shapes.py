@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -129,19 +130,53 @@ SAMPLES = {
     "if_on_a_tensor": Sample("if x.sum() > 0:\n    x = x + 1", "Model.forward"),
     "for": Sample("for _ in range(2):\n    x = x + 1\n    print(1)", lost="Model.forward", because="for"),
     "for_once": Sample("for _ in [1]:\n    x = x + 1\n    print(1)", lost="Model.forward", because="for"),
-    "behind_for": Sample("for _ in range(2):\n    x = x + 1\nelse:\n    print(1)", "Model.forward"),
+    "behind_for": Sample(
+        dedent("""\
+        for _ in range(2):
+            x = x + 1
+        else:
+            print(1)"""),
+        "Model.forward",
+    ),
     "head_of_for": Sample("for _ in range(int(x.abs().max())):\n    x = x + 1", "Model.forward"),
     "while": Sample(
-        "n = 0\nwhile n < 2:\n    n += 1\n    x = x + 1\n    print(1)", lost="Model.forward", because="while"
+        dedent("""\
+            n = 0
+            while n < 2:
+                n += 1
+                x = x + 1
+                print(1)"""),
+        lost="Model.forward",
+        because="while",
     ),
     "test_of_while": Sample("while x.sum() < 50:\n    x = x.abs() + 1", "Model.forward"),
     "test_of_while_in_parts": Sample(
-        "n = 0\nwhile (x < 50).any() and n < 3:\n    n += 1\n    x = x + 1", lost="Model.forward", because="while"
+        dedent("""\
+            n = 0
+            while (x < 50).any() and n < 3:
+                n += 1
+                x = x + 1"""),
+        lost="Model.forward",
+        because="while",
     ),
     "try": Sample(
-        "try:\n    x = x + 1\n    print(1)\nexcept ValueError:\n    x = x - 1", lost="Model.forward", because="try"
+        dedent("""\
+            try:
+                x = x + 1
+                print(1)
+            except ValueError:
+                x = x - 1"""),
+        lost="Model.forward",
+        because="try",
     ),
-    "finally": Sample("try:\n    x = x + 1\nfinally:\n    print(1)", "Model.forward"),
+    "finally": Sample(
+        dedent("""\
+        try:
+            x = x + 1
+        finally:
+            print(1)"""),
+        "Model.forward",
+    ),
     "with_own": Sample("with Own():\n    x = x + 1\n    print(1)", lost="Model.forward", because="with"),
     "with_suppress": Sample(
         "with contextlib.suppress(ValueError):\n    x = x + 1\n    print(1)", lost="Model.forward", because="with"
@@ -156,7 +191,11 @@ SAMPLES = {
     ),
     "with_from_method": Sample("with self.guarded():\n    x = x + 1\n    print(1)", "Model.forward"),
     "no_grad_in_for": Sample(
-        "for _ in range(2):\n    with torch.no_grad():\n        x = x + 1\n        print(1)",
+        dedent("""\
+            for _ in range(2):
+                with torch.no_grad():
+                    x = x + 1
+                    print(1)"""),
         lost="Model.forward",
         because="for",
     ),
@@ -168,13 +207,26 @@ SAMPLES = {
         "for _ in range(2):\n    x = inner(x)", "inner", lost="Model.forward", because="for", levels=2
     ),
     "call_in_try": Sample(
-        "try:\n    x = inner(x)\nexcept ValueError:\n    x = x - 1", "inner", "Model.forward", "try", levels=2
+        dedent("""\
+            try:
+                x = inner(x)
+            except ValueError:
+                x = x - 1"""),
+        "inner",
+        "Model.forward",
+        "try",
+        levels=2,
     ),
     "call_in_with": Sample("with Own():\n    x = inner(x)", "inner", "Model.forward", "with", levels=2),
     "call_in_no_grad": Sample("with torch.no_grad():\n    x = inner(x)", "Model.forward inner", levels=2),
     "loop_half_way": Sample("x = looping(x)", "Model.forward middle inner", "looping", "for", levels=4),
     "nested_function": Sample(
-        "def local(y):\n    y = y + 1\n    print(1)\n    return y * 2\nx = local(x)",
+        dedent("""\
+            def local(y):
+                y = y + 1
+                print(1)
+                return y * 2
+            x = local(x)"""),
         "Model.forward Model.forward.local",
         levels=2,
     ),
@@ -223,7 +275,11 @@ NESTED = {
         "for _ in range(2):\n    x = middle(x)", "middle inner", "Model.forward", "for", levels=2, hits=2
     ),
     "call_in_try": Nested(
-        "try:\n    x = middle(x)\nexcept ValueError:\n    x = x - 1",
+        dedent("""\
+            try:
+                x = middle(x)
+            except ValueError:
+                x = x - 1"""),
         "middle inner",
         "Model.forward",
         "try",
@@ -234,8 +290,15 @@ NESTED = {
         "x = looping(x)", "Model.forward middle inner", "looping", "for", levels=2, hits=3, graphs=4
     ),
     "try_half_way": Nested(
-        "def local(y):\n    y = y + 1\n    try:\n        y = inner(y)\n    except ValueError:\n        y = y - 1\n"
-        "    return y\nx = local(x)",
+        dedent("""\
+            def local(y):
+                y = y + 1
+                try:
+                    y = inner(y)
+                except ValueError:
+                    y = y - 1
+                return y
+            x = local(x)"""),
         "Model.forward inner",
         "Model.forward.local",
         "try",
@@ -244,8 +307,15 @@ NESTED = {
         graphs=4,
     ),
     "try_in_helper": Nested(
-        "def local(y):\n    y = y + 1\n    try:\n        print(1)\n    except ValueError:\n        y = y - 1\n"
-        "    return y\nx = local(x)",
+        dedent("""\
+            def local(y):
+                y = y + 1
+                try:
+                    print(1)
+                except ValueError:
+                    y = y - 1
+                return y
+            x = local(x)"""),
         "Model.forward",
         "Model.forward.local",
         "try",

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from tcready.static.frontend.interpreter_settings import SHARED
@@ -150,11 +151,27 @@ def test_reading_executes_nothing(tmp_path: Path) -> None:
 def test_classes_are_found_wherever_statements_stand(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text(
-        "class A:\n    class B: pass\n"
-        "def f():\n    if 1:\n        class C: pass\n    else:\n        class D: pass\n"
-        "    try:\n        class E: pass\n    except E:\n        class F: pass\n    finally:\n        class G: pass\n"
-        "    with f(), f() as x:\n        for y in x:\n            class H: pass\n"
-        "    match x:\n        case 1:\n            class I: pass\n"
+        dedent("""\
+            class A:
+                class B: pass
+            def f():
+                if 1:
+                    class C: pass
+                else:
+                    class D: pass
+                try:
+                    class E: pass
+                except E:
+                    class F: pass
+                finally:
+                    class G: pass
+                with f(), f() as x:
+                    for y in x:
+                        class H: pass
+                match x:
+                    case 1:
+                        class I: pass
+        """)
     )
     found = read(path)
     assert [each.name for each in found.classes] == [

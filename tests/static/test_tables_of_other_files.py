@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from probing import HEAD
@@ -14,20 +15,41 @@ from tcready.static import driver
 from tcready.static.session import Session
 
 BODY = "    def forward(self, x):\n        return x / x.max().item()\n"
-MAKES = "def get_model():\n    return make('peak')\ndef get_inputs():\n    return (None,)\n"
+MAKES = dedent("""\
+    def get_model():
+        return make('peak')
+    def get_inputs():
+        return (None,)
+""")
 DECORATED = {
-    "reg.py": "MADE = {}\ndef register(cls):\n    MADE[cls.__name__.lower()] = cls\n    return cls\n"
-    "def make(name):\n    return MADE[name]()\n",
+    "reg.py": dedent("""\
+        MADE = {}
+        def register(cls):
+            MADE[cls.__name__.lower()] = cls
+            return cls
+        def make(name):
+            return MADE[name]()
+    """),
     "parts.py": f"{HEAD}from reg import register\n@register\nclass Peak(nn.Module):\n{BODY}",
 }
-OBJECT = (
-    "class Registry:\n    def __init__(self, above=None):\n        self.above, self._kept = above, {}\n"
-    "    def get(self, key):\n        if key in self._kept:\n            return self._kept[key]\n"
-    "        return self.above.get(key)\n"
-    "    def register(self, name=None):\n        def put(cls):\n"
-    "            self._kept[name or cls.__name__.lower()] = cls\n            return cls\n        return put\n"
-    "MODELS = Registry()\nHEADS = Registry(MODELS)\ndef make(name):\n    return HEADS.get(name)()\n"
-)
+OBJECT = dedent("""\
+        class Registry:
+            def __init__(self, above=None):
+                self.above, self._kept = above, {}
+            def get(self, key):
+                if key in self._kept:
+                    return self._kept[key]
+                return self.above.get(key)
+            def register(self, name=None):
+                def put(cls):
+                    self._kept[name or cls.__name__.lower()] = cls
+                    return cls
+                return put
+        MODELS = Registry()
+        HEADS = Registry(MODELS)
+        def make(name):
+            return HEADS.get(name)()
+    """)
 FILES = {
     "a decorator": {**DECORATED, "entry.py": f"import parts\nfrom reg import make\n{MAKES}"},
     "in a function": {
@@ -36,14 +58,21 @@ FILES = {
         "entry.py": f"from reg import make\n{MAKES}",
     },
     "a package": {
-        "pkg/__init__.py": "from . import (  # all of them\n    parts,\n)\n",
+        "pkg/__init__.py": dedent("""\
+            from . import (  # all of them
+                parts,
+            )
+        """),
         "pkg/reg.py": DECORATED["reg.py"],
         "pkg/parts.py": DECORATED["parts.py"].replace("from reg", "from .reg"),
         "entry.py": f"from pkg.reg import make\n{MAKES}",
     },
     "a package that imports its files": {
-        "pkg/__init__.py": "import importlib, pkgutil\nfor m in pkgutil.iter_modules(__path__):\n"
-        "    importlib.import_module(f'{__name__}.{m.name}')\n",
+        "pkg/__init__.py": dedent("""\
+            import importlib, pkgutil
+            for m in pkgutil.iter_modules(__path__):
+                importlib.import_module(f'{__name__}.{m.name}')
+        """),
         "pkg/reg.py": DECORATED["reg.py"],
         "pkg/parts.py": DECORATED["parts.py"].replace("from reg", "from pkg.reg"),
         "entry.py": f"from pkg.reg import make\n{MAKES}",
@@ -59,7 +88,13 @@ FILES = {
         "entry.py": f"import parts\nfrom reg import make\n{MAKES}",
     },
     "a call": {
-        "reg.py": "MADE = {}\ndef put(name, cls):\n    MADE[name] = cls\ndef make(name):\n    return MADE[name]()\n",
+        "reg.py": dedent("""\
+            MADE = {}
+            def put(name, cls):
+                MADE[name] = cls
+            def make(name):
+                return MADE[name]()
+        """),
         "parts.py": f"{HEAD}from reg import put\nclass Peak(nn.Module):\n{BODY}put('peak', Peak)\n",
         "entry.py": f"import parts\nfrom reg import make\n{MAKES}",
     },

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import jsonschema
@@ -70,7 +71,14 @@ class Wants(nn.Module):
     def forward(self, x):
         return self.linear(x)
 """
-PLAIN = "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
+PLAIN = dedent("""\
+    from torch import nn
+
+
+    class Net{n}(nn.Module):
+        def forward(self, x):
+            return x + {n}
+""")
 PRINTS = PLAIN.format(n=1).replace("return", "print(x)\n        return")
 STORE = ".tcready_cache/sweep.sqlite"
 FILES = 14
@@ -182,8 +190,22 @@ def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> No
 @pytest.mark.torch
 @pytest.mark.release
 def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> None:
-    (zoo / "zoo.toml").write_text('[targets.one]\ntarget = "ready.py::Net"\ninputs = "data.py::mine"\n')
-    (zoo / "data.py").write_text("import torch\n\n\ndef mine():\n    return torch.ones(3, 4)\n")
+    (zoo / "zoo.toml").write_text(
+        dedent("""\
+        [targets.one]
+        target = "ready.py::Net"
+        inputs = "data.py::mine"
+    """)
+    )
+    (zoo / "data.py").write_text(
+        dedent("""\
+        import torch
+
+
+        def mine():
+            return torch.ones(3, 4)
+    """)
+    )
     wanted = SweepOptions(matrix=("mode=infer,train",), workers=2, store="matrix.sqlite")
     report = api.sweep("zoo.toml", root=zoo, wanted=wanted, checkout=False)
     assert report.sweep is not None
@@ -335,12 +357,11 @@ def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path
         later.begin([])
         assert later.claim(task, NOTHING) == "done"
         assert later.claim(task, NOTHING, fresh=True) == "mine"
-    script = (
-        "import sys; from pathlib import Path; from tcready.sweep.store import ResultStore\n"
-        "from tcready.sweep.task import Task; from tcready.sweep.cache_key import Ground; import os\n"
-        "store = ResultStore(Path('s'), 's'); store.begin([])\n"
-        "store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)"
-    )
+    script = dedent("""\
+            import sys; from pathlib import Path; from tcready.sweep.store import ResultStore
+            from tcready.sweep.task import Task; from tcready.sweep.cache_key import Ground; import os
+            store = ResultStore(Path('s'), 's'); store.begin([])
+            store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)""")
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
     with ResultStore(tmp_path / "s", "s") as after:
         after.begin([])
@@ -375,7 +396,13 @@ def test_a_file_that_is_no_store_is_refused_in_one_line(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "net.py").write_text("from pkg.inner import part\nimport installed\nfrom torch import nn\n")
+    (tmp_path / "net.py").write_text(
+        dedent("""\
+        from pkg.inner import part
+        import installed
+        from torch import nn
+    """)
+    )
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
     (tmp_path / "pkg" / "inner.py").write_text("from . import other\npart = 1\n")
@@ -443,8 +470,22 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
     (tmp_path / "pkg" / "__init__.py").write_text("")
     (tmp_path / "pkg" / "base.py").write_text(PLAIN.format(n=1))
     (tmp_path / "pkg" / "more.py").write_text(
-        "from .base import Net1\n\n\nclass More(Net1):\n    pass\n\n\nclass Plain:\n    def forward(self, x): ...\n\n\n"
-        "class Outer:\n    class Inner(Net1):\n        pass\n"
+        dedent("""\
+            from .base import Net1
+
+
+            class More(Net1):
+                pass
+
+
+            class Plain:
+                def forward(self, x): ...
+
+
+            class Outer:
+                class Inner(Net1):
+                    pass
+        """)
     )
     report = api.sweep("pkg", run=False, root=tmp_path / "pkg" / "..", checkout=False)
     assert set(rows(report)) == {"pkg/base.py::Net1", "pkg/more.py::More"}  # the folder is there
@@ -583,17 +624,33 @@ def test_a_glob_goes_round_in_no_circles_and_leaves_no_tree(tmp_path: Path) -> N
     [
         ("[targets.x]\ntarget = 3\n", "zoo.toml: [targets.x] target = 3: it takes a string"),
         ("[targets.x]\ntarget = 'gone.py::Net'\n", "zoo.toml: [targets.x] gone.py::Net: there is no file gone.py"),
-        ("[targets.x]\ntarget = 'net.py::Net'\nmoed = 'train'\n", "has no key moed: did you mean mode?"),
+        (
+            dedent("""\
+            [targets.x]
+            target = 'net.py::Net'
+            moed = 'train'
+        """),
+            "has no key moed: did you mean mode?",
+        ),
         ("[targets.x\n", "zoo.toml cannot be read: "),
         ("[target.x]\n", "zoo.toml lists no target: write [targets.NAME]"),
         (
-            "[targets.x]\ntarget = 'net.py'\nmode = 'train'\n",
+            dedent("""\
+                [targets.x]
+                target = 'net.py'
+                mode = 'train'
+            """),
             "zoo.toml: [targets.x] mode goes with one model: name it, as net.py::Name",
         ),
         ("[targets.x]\ntarget = 'zoo.toml'\n", "zoo.toml: [targets.x] names another list"),
         ("[targets.x]\ntarget = 'no*.py'\n", "zoo.toml: [targets.x] no*.py: nothing matches"),
         (
-            "[targets.x]\ntarget = 'net.py'\n[tragets.y]\ntarget = 'net.py'\n",
+            dedent("""\
+                [targets.x]
+                target = 'net.py'
+                [tragets.y]
+                target = 'net.py'
+            """),
             "zoo.toml: [tragets] is no table of a list: write [targets.NAME]",
         ),
         ("[targets.x]\0", "zoo.toml cannot be read: it holds NUL bytes"),
@@ -615,7 +672,14 @@ def test_a_list_holds_files_and_folders_and_what_is_named_twice_counts_once(tmp_
     (tmp_path / "nets").mkdir()
     for number in (1, 2):
         (tmp_path / "nets" / f"net{number}.py").write_text(PLAIN.format(n=number))
-    (tmp_path / "zoo.toml").write_text("[targets.all]\ntarget = 'nets/'\n[targets.one]\ntarget = './nets/net1.py'\n")
+    (tmp_path / "zoo.toml").write_text(
+        dedent("""\
+        [targets.all]
+        target = 'nets/'
+        [targets.one]
+        target = './nets/net1.py'
+    """)
+    )
     report = api.sweep(("zoo.toml", "nets/net2.py", "./nets"), root=tmp_path, run=False)
     assert sorted(rows(report)) == ["nets/net1.py::Net1", "nets/net2.py::Net2"]
     assert report.sweep is not None
@@ -758,8 +822,14 @@ def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None
     """The tables of a list are no business of a check: its command line has to say what they say."""
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))
     (tmp_path / "zoo.toml").write_text(
-        '[targets.one]\ntarget = "net.py::Net1"\nmode = "train"\ndevice = "cuda"\n'
-        '[targets.two]\ntarget = "net.py::Net1"\n'
+        dedent("""\
+            [targets.one]
+            target = "net.py::Net1"
+            mode = "train"
+            device = "cuda"
+            [targets.two]
+            target = "net.py::Net1"
+        """)
     )
     settings = resolve({"timeout": 5.0}, root=tmp_path)
     one, two = target_expansion.resolve_targets(["zoo.toml", "zoo.toml"], settings)

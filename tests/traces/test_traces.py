@@ -11,6 +11,7 @@ import tracemalloc
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import jsonschema
@@ -357,7 +358,15 @@ def test_the_recompile_limit_is_a_frame_that_was_given_up(project: Path, tmp_pat
     ids = job.start(0, 0, PATH, FORWARD)
     job.end(ids, PATH, FORWARD)
     last = {"frame_id": 0, "frame_compile_id": 1}
-    job.artifact("recompile_reasons", '[\n"0/0: self.steps == 1",\n"0/1: self.steps == 2"\n]', **last)
+    job.artifact(
+        "recompile_reasons",
+        dedent("""\
+        [
+        "0/0: self.steps == 1",
+        "0/1: self.steps == 2"
+        ]"""),
+        **last,
+    )
     reason = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile the code object too many"
     metrics = {"fail_type": "Unsupported", "fail_reason": reason, "has_guarded_code": None}
     job.add({"compilation_metrics": metrics}, **last)  # no code is named, and no beginning
@@ -736,7 +745,11 @@ def test_a_last_text_that_nobody_asked_for_is_told_if_it_was_cut_at_the_end_of_a
     project: Path, tmp_path: Path
 ) -> None:
     """Such a file ends like a whole one; the digest of the text says that it is none."""
-    payload = '{\n"name": "dynamo",\n"ph": "B"\n}'
+    payload = dedent("""\
+        {
+        "name": "dynamo",
+        "ph": "B"
+        }""")
     head = json.dumps({"chromium_event": {}, "has_payload": hashlib.md5(payload.encode()).hexdigest()})
     line = f"V1124 10:47:46.121000 7831 torch/_dynamo/utils.py:2350] {head}\n"
     text = broken().text
@@ -820,7 +833,15 @@ def test_what_a_trace_says_is_escaped_in_the_page(project: Path, tmp_path: Path)
 
 def test_a_trace_names_no_file_outside_of_the_project_into_a_report(project: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.py"
-    secret.write_text("KEY = 'not to be shown'\n\n\ndef forward(x):\n    return x\n")
+    secret.write_text(
+        dedent("""\
+        KEY = 'not to be shown'
+
+
+        def forward(x):
+            return x
+    """)
+    )
     for path in (str(secret), "/job/app/../../secret.py", f"/x/site-packages/../../{secret}"):
         job = Job()
         ids = job.start(0, 0, path, 4)
