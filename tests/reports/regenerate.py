@@ -7,15 +7,23 @@ from pathlib import Path
 from report_samples import sample
 from tcready.reports import render
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "reports"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "fixtures" / "reports"
+ASSETS = ("page.css", "page.js")
+"""Files that every page contains: golden pages have their names instead."""
 GOLDEN = ("benched", "broken", "hostile", "planned", "static")
 ENDING = {"json": "json", "text": "txt", "html": "html", "long": "long.txt"}
 OPTIONS = {"text": {"width": 88}, "long": {"width": 88, "verbose": True}}
 
 
 def golden(name: str, form: str) -> tuple[Path, bytes]:
-    """A golden file and what it should hold."""
+    """Return the path of a golden file and its expected content. Raises ValueError if a page lacks an asset."""
     text = render(sample(name), "text" if form == "long" else form, **OPTIONS.get(form, {}))
+    for asset in ASSETS if form == "html" else ():
+        before, whole, after = text.partition((ROOT / "reports" / "html" / asset).read_text("utf-8"))
+        if not whole:
+            raise ValueError(f"{name}.html does not contain {asset}")
+        text = f"{before}/* {asset} */\n{after}"
     return FOLDER / f"{name}.{ENDING[form]}", text.encode("utf-8")
 
 
