@@ -181,6 +181,8 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         (), target.modules, _breaking(known, target.target, (m.breaks for m in target.modules))
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
+    unresolved = _unresolved(target.modules)
+    shown = ", ".join(unresolved[:_SHOWN]) + (", ..." if len(unresolved) > _SHOWN else "")
     return TargetReport(
         observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
         verdict="unknown",
@@ -188,20 +190,19 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         + ("; the regions are what the source predicts" if found else "")
         + (", over both modes" if len(target.modes) > 1 else "")
         + (f", and hold for {target.dtype}" if target.dtype else "")
-        + _unknown(target.modules),
+        + (f"; it does not tell what these are: {shown}" if unresolved else ""),
         regions=found,
+        unresolved=unresolved,
     )
 
 
-def _unknown(modules: Sequence[StaticModule]) -> str:
-    """Return why modules are not in regions although no break in them is known."""
-    members = [
+def _unresolved(modules: Sequence[StaticModule]) -> tuple[str, ...]:
+    """Return the members that are not resolved: their modules are in no region although no break in them is known."""
+    return tuple(
         f"{member} of {module.type}"
         for module in {each.type: each for each in modules}.values()
         for member in module.unknown
-    ]
-    shown = ", ".join(members[:_SHOWN]) + (", ..." if len(members) > _SHOWN else "")
-    return f"; it does not tell what these are: {shown}" if members else ""
+    )
 
 
 def _breaking(

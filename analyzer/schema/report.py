@@ -94,6 +94,8 @@ class TargetReport:
     """The verdict in one sentence, naming the stages that did not run."""
     dominator: Frame | None = field(default=None, metadata={"json": "waist"})
     """The innermost function on every path to a break, if it is not the outermost one."""
+    unresolved: tuple[str, ...] = ()
+    """`member of class` for each submodule that a target which was only read does not resolve: it is in no region."""
 
     @property
     def target(self) -> str:

@@ -92,6 +92,7 @@ class BriefText(LongText):
     ) -> None:
         super().__init__(write, width, report, third_party, of_a_result=of_a_result)
         self.of_a_result = of_a_result
+        self.has_verdicts = self.ran  # without a run, all are unknown: one sentence at the end says so
         self.stored = f" {shlex.quote(stored)}" if stored is not None else ""
         """The arguments with which `tcready explain` finds the report."""
         self.layout = layout

@@ -15,6 +15,7 @@ from tcready.reports.shared.phrases import (
     duration,
     first_line,
     ladder,
+    list_some,
     named_entry,
     named_target,
     number,
@@ -125,6 +126,7 @@ class LongText:
         self.lines: dict[str, list[str]] = {}
         """Lines of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
+        self.has_verdicts = True
         self.names = short_names(finding.fingerprint for finding in report.findings)
         self.in_full = "to_text(verbose=True)" if of_a_result else "-v"
         """The command that shows the full report."""
@@ -631,18 +633,21 @@ class LongText:
             self.line(("VERDICT", "bold"), f" UNKNOWN: {why}")
         for target in ran:
             self.summary(target, with_steps=len(ran) <= MANY_TARGETS)
-        if len(read) > MANY_STATIC_TARGETS:
-            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(read)} targets: nothing was run")
-        else:
+        if len(read) <= MANY_STATIC_TARGETS:
             for target in read:
                 self.summary(target, with_steps=len(targets) == 1)
+        elif self.has_verdicts:
+            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(read)} targets: nothing was run")
         if len(read) == len(targets) != 1 and (step := steps_for_source(self.given, self.names)):
             self.step("FIRST   ", step)
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:
         about = named_target(target, self.given.targets)
-        body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
-        self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
+        if self.has_verdicts:
+            body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
+            self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
+        elif target.unresolved:
+            self.wrapped("", f"{about}: the source does not tell what these are: {list_some(target.unresolved)}")
         bench = target.observation.bench
         if bench is not None:
             from tcready.reports.bench import bench_text, bench_view

@@ -287,7 +287,10 @@ def test_only_what_the_source_establishes_is_a_region(name: str, reported: Calla
 
 def test_what_the_source_does_not_tell_is_named(reported: Callable[[Sample], TargetReport]) -> None:
     target = reported(SAMPLES["a module of a helper that cannot be followed"])
+    assert target.unresolved == ("self.backbone of Net",)
     assert "does not tell what these are: self.backbone of Net" in target.verdict_reason
+    text = api.render(api.check("sample.py::Net", run=False, torch="2.13", cache=False), "text")
+    assert "sample.py::Net: the source does not tell what these are: self.backbone of Net" in text
 
 
 @pytest.mark.torch
