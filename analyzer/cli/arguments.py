@@ -219,20 +219,49 @@ def _purposes() -> dict[str, str]:
     return found | {name: heading for heading, names in _ELSEWHERE.items() for name in names.split()}
 
 
+COMMON = tuple("run inputs mode device dtype plan select output_format html baseline fail_on verbose".split())
+"""The fields that `--help` shows, in this order; `--help-all` shows every option."""
+
+
 class ByPurpose(click.Command):
-    """A command that groups its options by purpose in its help."""
+    """A command with many options: `--help` shows the common ones, `--help-all` all of them, grouped by purpose."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        text = "Show all options and exit."
+        self.params.append(
+            click.Option(["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=_show_all, help=text)
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the common options."""
+        known = {str(parameter.name): parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
+        last = ("help_all", *(str(parameter.name) for parameter in self.get_params(ctx)[-1:]))
+        with formatter.section("Common options"):
+            formatter.write_dl([record for name in (*COMMON, *last) if (record := known.get(name))])
+
+    def full_help(self, context: click.Context) -> str:
+        """Return the help with all options."""
+        formatter = context.make_formatter()
+        self.format_usage(context, formatter)
+        self.format_help_text(context, formatter)
         known = _purposes()
         records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*_PURPOSES, "Other options")}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None and isinstance(parameter, click.Option):
                 records[known.get(parameter.name or "", "Other options")].append(record)
         for heading, rows in records.items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+        return formatter.getvalue().rstrip("\n")
+
+
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing and isinstance(context.command, ByPurpose):
+        click.echo(context.command.full_help(context))
+        context.exit()
 
 
 HOW_TO_RUN = frozenset({"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"})

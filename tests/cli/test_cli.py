@@ -662,9 +662,16 @@ def test_formats_of_findings_alone_say_which_device_is_missing(
     assert "gives.py::Model: import did not run: device xpu:9 is not available here" in capsys.readouterr().err
 
 
-def test_help_is_grouped_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_common_options_and_all_of_them_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--help") == 0
+    common = capsys.readouterr().out
+    assert len(common.splitlines()) < 50
+    shown = re.findall(r"^  (?:-\w, )?(--[\w-]+)", common, re.M)
+    assert shown[:3] == ["--run", "--inputs", "--mode"]
+    assert shown[-2:] == ["--help-all", "--help"]
+    assert run("check", "nosuch.py", "--help-all") == 0
     text = capsys.readouterr().out
+    assert set(shown) < set(re.findall(r"--[\w-]+", text))
     order = ["Reading the source:", "Running the model:", "Reporting:", "Guarding a project:", "Other options:"]
     places = [text.index(heading) for heading in order]
     assert places == sorted(places)

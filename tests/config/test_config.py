@@ -145,6 +145,8 @@ def test_every_key_is_an_option_and_help_needs_no_valid_table(
 ) -> None:
     configure(project, "nonsense = 1")
     assert run("check", "--help") == 0
+    assert "--help-all" in capsys.readouterr().out
+    assert run("check", "--help-all") == 0
     shown = capsys.readouterr().out
     assert "--isolated" in shown
 
