@@ -807,6 +807,15 @@ class Net(nn.Module):
                 fast = partial(torch.compile)
                 return fast(Net(4))"""), "Net"),
         (dedent("""\
+            from transformers import Trainer, TrainingArguments
+            def main(data):
+                args = TrainingArguments("out", torch_compile=True)
+                net = Net(4)
+                Trainer(model=net, args=args, train_dataset=data).train()"""), "Net"),
+        (dedent("""\
+            from trl import SFTConfig, SFTTrainer
+            trainer = SFTTrainer(Net(4), args=SFTConfig(torch_compile_backend="inductor"))"""), "Net"),
+        (dedent("""\
             from torch import compile as fast
             def step(x):
                 return x if x.sum() > 0 else -x
@@ -838,6 +847,19 @@ def test_every_item_of_a_loop_that_compiles_is_a_target(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text(f"{text}    for part in parts:\n        part.compile()\n")
     found = read(["serve.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer"))
     assert {each.target for each in found.targets} == {"serve.py::Net", "serve.py::Other"}
+
+
+def test_a_trainer_that_does_not_compile_has_no_target(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(OTHER_FILE)
+    text = dedent("""\
+        from transformers import Trainer, TrainingArguments
+        from net import Net
+        args = TrainingArguments("out", torch_compile=False, torch_compile_mode=None)
+        other = TrainingArguments("out", torch_compile=True)
+        Trainer(model=Net(4), args=args).train()
+    """)
+    (tmp_path / "train.py").write_text(text)
+    assert not read(["train.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")).targets
 
 
 def test_what_another_compile_takes_is_no_target(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from tcready.static.interp.interpreter import Interpreter
 COMPILE = "compile"
 TORCH_COMPILE = "torch.compile"
 PARTIAL = "partial"
+SETTINGS = ("torch_compile", "torch_compile_backend", "torch_compile_mode")
+"""Arguments that make a trainer compile its model, of transformers' `TrainingArguments` and classes derived from it
+(transformers 5.5 and 5.23: each of them turns compiling on)."""
 MOST_ITEMS = 16
 """The number of items of a loop that are followed."""
 
@@ -89,26 +92,37 @@ def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
 
 def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[CompileCall]:
     functions = [each for found in module.bound().values() for each in found if isinstance(each, FunctionInfo)]
-    partials = _names_of_partials(interpreter, module)
+    known = _KnownNames(_names_of_partials(interpreter, module), _names_of_settings(module))
     inside: set[ast.AST] = set()
     for function in (*functions, *_methods(module)):
         for node in function.nodes:
             inside.add(node)
-            if (subject := _subject(interpreter, module, partials, node)) is not None:
+            if (subject := _subject(interpreter, module, known, node)) is not None:
                 yield CompileCall(subject, function)
     for node in nodes_in(module.source.tree):
-        if node not in inside and (subject := _subject(interpreter, module, partials, node)) is not None:
+        if node not in inside and (subject := _subject(interpreter, module, known, node)) is not None:
             yield CompileCall(subject, None)
 
 
-def _subject(interpreter: Interpreter, module: ModuleInfo, partials: frozenset[str], node: ast.AST) -> ast.expr | None:
-    """Return what a call compiles, by `torch.compile` or a name in `partials`; None if it compiles nothing. Whether the
+@dataclass(frozen=True)
+class _KnownNames:
+    """Names of a file that stand for a way to compile."""
+
+    partials: frozenset[str]
+    """Names of partial calls of `torch.compile`."""
+    settings: frozenset[str]
+    """Names of settings with which a trainer compiles its model."""
+
+
+def _subject(interpreter: Interpreter, module: ModuleInfo, known: _KnownNames, node: ast.AST) -> ast.expr | None:
+    """Return what a call compiles, by `torch.compile` or a name in `known`; None if it compiles nothing. Whether the
     receiver of `.compile()` is a module shows when it is evaluated."""
     if not isinstance(node, ast.Call):
         return None
     function = node.func
     if (
-        (isinstance(function, ast.Name) and function.id in partials)
+        (isinstance(function, ast.Name) and function.id in known.partials)
+        or _has_settings(node, known.settings)
         or _is_torch_compile(interpreter, module, function)
         or _is_partial(interpreter, module, function)
     ):
@@ -130,6 +144,33 @@ def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozense
                     known = found.get(target.id, True)
                     found[target.id] = known and _is_partial(interpreter, module, node.value)
     return frozenset(name for name, is_partial in found.items() if is_partial)
+
+
+def _names_of_settings(module: ModuleInfo) -> frozenset[str]:
+    """Return the names that are assigned settings with which a trainer compiles its model, and nothing else."""
+    if SETTINGS[0] not in module.source.text:
+        return frozenset()
+    found: dict[str, bool] = {}
+    for node in nodes_in(module.source.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = found.get(target.id, True) and _is_settings(node.value)
+    return frozenset(name for name, is_settings in found.items() if is_settings)
+
+
+def _has_settings(node: ast.Call, names: frozenset[str]) -> bool:
+    """Return whether an argument of a call is such settings, or a name of them."""
+    given = (*node.args, *(each.value for each in node.keywords))
+    return any(_is_settings(each) or (isinstance(each, ast.Name) and each.id in names) for each in given)
+
+
+def _is_settings(node: ast.expr) -> bool:
+    """Return whether an expression makes such settings: `TrainingArguments(..., torch_compile=True)`."""
+    return isinstance(node, ast.Call) and any(
+        each.arg in SETTINGS and isinstance(each.value, ast.Constant) and each.value.value not in (None, False)
+        for each in node.keywords
+    )
 
 
 def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
