@@ -30,6 +30,7 @@ from tcready.schema.report import Report
 from tcready.schema.static import Finding
 
 if TYPE_CHECKING:
+    from tcready.config.init import ProjectTarget
     from tcready.config.keywords import CheckKeywords, ObserveKeywords
     from tcready.fixes.proposals import Fixed
     from tcready.pipeline.live_objects import Checked
@@ -417,6 +418,17 @@ def sweep(
     chosen = _chosen(settings, root, options)
     report = runner.sweep(names, with_tables(chosen), sweep_options, run, announce, progress)
     return at_its_commit(report, chosen.root) if chosen.work.checkout else report
+
+
+def project_targets(root: str | os.PathLike[str]) -> tuple[ProjectTarget, ...]:
+    """Return the models of a project that are no part of another one, for `tcready init`. Nothing is executed.
+
+    Raises TcreadyError if the project has settings that are invalid.
+    """
+    from tcready.pipeline import project_targets as found
+
+    base = Path(root).resolve()
+    return found.project_targets(check_targets((".",), run=False, root=base), base)
 
 
 def export_sweeps(store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:

@@ -30,15 +30,19 @@ def worker(output: str) -> None:
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write no files.")
 def init(yes: bool, only_show: bool) -> None:
-    """Add a [tool.tcready] table to pyproject.toml and the hook to .pre-commit-config.yaml.
+    """Add a [tool.tcready] table to pyproject.toml and the hooks to .pre-commit-config.yaml.
 
-    Shows the additions first, and does not change existing content. Without a terminal to ask on, use --yes to write.
+    Reads the project and lists its models as targets. Shows the additions first, and does not change existing content.
+    Without a terminal to ask on, use --yes to write.
     """
     from tcready.config import init as adding
 
     if yes and only_show:
         raise TcreadyError("--diff writes nothing and --yes writes: use only one of them")
-    plan = adding.plan(Path.cwd().resolve())
+    root = Path.cwd().resolve()
+    plan = adding.plan(root)
+    if any(addition.path.name == adding.PROJECT for addition in plan.additions):
+        plan = adding.plan(root, api.project_targets(root))
     for addition in plan.additions:
         write_out(addition.diff())
     for note in plan.notes:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import os
 import re
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tcready.config import pyproject
 from tcready.schema.enums import TcreadyError
 from tcready.source.files import stage_file
 
+PROJECT = pyproject.FILE
 HOOKS = ".pre-commit-config.yaml"
 TABLE = """\
 [tool.tcready]
@@ -30,11 +33,15 @@ fail-on = "warning"  # exit 1 at this level and above: error, warning or note
 # per-file-ignores = { "tests/**" = ["TCR3"] }
 # torch-version = "2.11"  # predict for this torch instead of the installed one
 
-# What `tcready check --run` runs:
+# What `tcready check --run` runs. Without `inputs`, inputs are generated.
+"""
+EXAMPLE = """\
 # [tool.tcready.targets.net]
 # target = "src/model.py::Net"
 # inputs = "src/model.py::example_inputs"
 """
+MANY = 12
+"""The number of models that are listed."""
 LOCAL = """\
 - repo: local
   hooks:
@@ -44,17 +51,39 @@ LOCAL = """\
       language: system
       types_or: [python, jupyter]
       require_serial: true
+    - id: tcready-run
+      name: tcready (run)
+      entry: tcready check --run --lenient
+      language: system
+      types_or: [python, jupyter, toml]
+      pass_filenames: false
+      require_serial: true
+      stages: [pre-push, manual]
 """
 REMOTE = """\
 - repo: {url}
   rev: v{version}
   hooks:
     - id: tcready
+    - id: tcready-run
 """
 _LABELS = ("repository", "source", "source code", "homepage")
 _SHOWN = re.compile(r"\s*(?:#.*)?")
 """A line without content."""
 _KEY = re.compile(r"""[\w"'][^\s:]*:(?:\s.*)?""")
+
+
+@dataclass(frozen=True)
+class ProjectTarget:
+    """A model of the project, for a table of its own in pyproject.toml."""
+
+    name: str
+    """The name of the table."""
+    target: str
+    gives_inputs: bool
+    """Whether its file gives the inputs."""
+    required: tuple[str, ...]
+    """The parameters of the constructor that have no default and no value in the file: the user has to give them."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +110,18 @@ class SetupPlan:
     """What already exists, and what the user has to do."""
 
 
-def plan(root: Path) -> SetupPlan:
-    """Return what the project at `root` lacks. Nothing is written.
+def plan(root: Path, targets: Sequence[ProjectTarget] = ()) -> SetupPlan:
+    """Return what the project at `root` with these models lacks. Nothing is written.
 
     Raises TcreadyError for a file that cannot be read or written.
     """
     additions: list[Addition] = []
     notes: list[str] = []
-    for name, add in ((pyproject.FILE, _with_table), (HOOKS, _with_hook)):
+    table = TABLE + (_target_tables(targets) or EXAMPLE)
+    for name, add in ((pyproject.FILE, partial(_with_table, table)), (HOOKS, partial(_with_hook, root))):
         before = _contents(root / name)
         try:
-            after = add(root, before)
+            after = add(before)
         except _Unable as why:
             notes.append(f"{name}: {why}")
             continue
@@ -107,10 +137,10 @@ def write(additions: Sequence[Addition]) -> None:
         for each in additions:
             target = Path(os.path.realpath(each.path))
             waiting.append((each, target, stage_file(target, each.after)))
-        for each, target, partial in waiting:
+        for each, target, staged in waiting:
             if _contents(each.path) != each.before:
                 raise TcreadyError(f"{each.path.name} was changed meanwhile: nothing was written")
-            os.replace(partial, target)
+            os.replace(staged, target)
             replaced.append((each, target))
     except BaseException as error:
         for each, target in replaced:
@@ -120,9 +150,9 @@ def write(additions: Sequence[Addition]) -> None:
             raise TcreadyError(f"cannot write {names}: {error.strerror}") from None
         raise
     finally:
-        for _, _, partial in waiting:
+        for _, _, staged in waiting:
             with contextlib.suppress(OSError):
-                os.unlink(partial)
+                os.unlink(staged)
 
 
 def _put_back(target: Path, before: bytes | None) -> None:
@@ -162,13 +192,33 @@ class _Unable(Exception):  # noqa: N818 - nothing failed
 # pyproject.toml
 
 
-def _with_table(_root: Path, before: bytes | None) -> bytes:
+def _target_tables(targets: Sequence[ProjectTarget]) -> str:
+    """Return a table for each model; one that the user has to complete is a comment."""
+    found = []
+    for each in targets[:MANY]:
+        lines = [f"[{pyproject.TABLES}.{each.name}]", f"target = {json.dumps(each.target)}"]
+        if each.required:
+            path, _, cls = each.target.rpartition("::")
+            arguments = ", ".join(f"{name}=..." for name in each.required)
+            lines[-1] = (
+                f"target = {json.dumps(f'{path}::build')}  # a function of yours that returns {cls}({arguments})"
+            )
+            lines = [f"# {line}" for line in lines]
+        elif each.gives_inputs:
+            lines[-1] += "  # its file gives the inputs"
+        found.append("\n".join(lines) + "\n")
+    if len(targets) > MANY:
+        found.append(f"# {len(targets) - MANY} more models are not listed here.\n")
+    return "\n".join(found)
+
+
+def _with_table(table: str, before: bytes | None) -> bytes:
     text = (before or b"").decode("utf-8")
     contents = pyproject.parse_project(text.encode())
     tool = contents.get("tool", {})
     if isinstance(tool, dict) and "tcready" in tool:
         raise _Unable(f"it has [{pyproject.TABLE}] already")
-    after = _appended(text, TABLE)
+    after = _appended(text, table)
     try:
         now = pyproject.parse_project(after.encode())
         grown = dict(now["tool"])

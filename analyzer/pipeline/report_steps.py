@@ -90,6 +90,8 @@ def report_of(
         there = tuple(name for name in names if name not in read.missing)
         requested = run if len(names) == 1 else run is True  # one of several is not run unasked
         planned = tuple(run_selection.due(there, requested, chosen, tables, read.result, models)) if may_run else ()
+        if run and not planned:
+            announce("nothing was run: no file provides inputs, and no target is listed in pyproject.toml")
         measure = benched(planned) if benched is not None else None
         seen = run_sources.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen

@@ -369,7 +369,7 @@ def due(
                 raise TcreadyError(NOT_RUN.format(target=target))
             continue
         if (root / target).is_dir():
-            yield from _due_in_folder(target, root, static, tables)
+            yield from _due_in_folder(target, root, static, tables, lenient=settings.read.lenient)
             continue
         found = matching(target, tables, root)
         if inputs is not None:
@@ -410,7 +410,7 @@ def _root_of(text: str, root: Path) -> str:
 
 
 def _due_in_folder(
-    folder: str, root: Path, static: StaticResult, tables: tuple[TargetTable, ...]
+    folder: str, root: Path, static: StaticResult, tables: tuple[TargetTable, ...], *, lenient: bool
 ) -> Iterator[PlannedRun]:
     """Yield a run for each target in the folder with a table in the project, and for each other file that provides
     inputs."""
@@ -423,7 +423,7 @@ def _due_in_folder(
         name for name in files if (root / name).is_relative_to(base) and os.path.realpath(root / name) not in covered
     ]
     found = [run for name in rest if (run := _by_convention(name, root, requested=True)) is not None]
-    if not found and not inside:
+    if not found and not inside and not lenient:
         why = (
             "no file in this folder provides inputs: define get_inputs() next to the model, or set target and inputs "
             f"in [{pyproject.TABLES}.NAME] of {pyproject.FILE}, or check one model with --inputs"

@@ -69,11 +69,14 @@ class ReadOptions:
     lenient: bool = field(
         default=False,
         metadata=ask(
-            "flag", "Ignore named files that have no model, or that cannot be parsed and do not mention torch."
+            "flag",
+            "Ignore named files that have no model, or that cannot be parsed and do not mention torch. With --run, "
+            "accept that there is nothing to run.",
         ),
     )
     """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a
-    folder. By default they are reported as skipped."""
+    folder. By default they are reported as skipped. If a folder is to be run and gives nothing to run, say so
+    instead of failing: hooks use this."""
     search_path: tuple[Path, ...] | None = field(
         default=None, metadata=given_by("for programs that read as another interpreter would import")
     )

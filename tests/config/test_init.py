@@ -17,6 +17,8 @@ from tcready.config import init
 from tcready.config.pyproject import parse_project
 from tcready.schema.enums import TcreadyError
 
+LOCAL = yaml.safe_load(init.LOCAL)
+HOOKS = Path(__file__).resolve().parents[2] / ".pre-commit-hooks.yaml"
 BREAKS = """\
 from torch import nn
 
@@ -59,6 +61,83 @@ def test_both_files_are_made_and_a_second_time_nothing_is_done(
     assert {path.name: path.read_bytes() for path in project.iterdir()} == before
 
 
+MODELS = """\
+from torch import nn
+from parts import Block
+
+
+class MyNet(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.block = Block(size)
+
+    def forward(self, x):
+        return self.block(x)
+
+
+class Configured(nn.Module):
+    def __init__(self, config, *, depth, act=None):
+        super().__init__()
+        self.linear = nn.Linear(config.size, depth)
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+PART = """\
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = nn.Linear(size, size)
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+
+
+def test_models_are_listed_as_targets(project: Path) -> None:
+    (project / "net.py").write_text(MODELS)
+    (project / "parts.py").write_text(PART)
+    given = BREAKS.replace("Net", "Given") + "\n\ndef get_inputs():\n    raise AssertionError('nothing is executed')\n"
+    (project / "given.py").write_text(given)
+    (project / "test_net.py").write_text(BREAKS)
+    (project / "train.py").write_text("import torch\nfrom net import MyNet\n\nfast = torch.compile(MyNet())\n")
+    assert run("init", "--yes") == 0
+    text = (project / "pyproject.toml").read_text()
+    assert parse_project(text.encode())["tool"]["tcready"]["targets"] == {
+        "given": {"target": "given.py::Given"},
+        "my_net": {"target": "net.py::MyNet"},
+    }
+    assert 'target = "given.py::Given"  # its file gives the inputs\n' in text
+    assert "# [tool.tcready.targets.configured]\n" in text
+    assert "# a function of yours that returns Configured(config=..., depth=...)\n" in text
+
+
+def test_of_many_models_some_are_listed(project: Path) -> None:
+    for number in range(init.MANY + 2):
+        (project / f"net{number}.py").write_text(BREAKS)
+    assert run("init", "--yes") == 0
+    text = (project / "pyproject.toml").read_text()
+    tables = parse_project(text.encode())["tool"]["tcready"]["targets"]
+    assert len(tables) == len({each["target"] for each in tables.values()}) == init.MANY
+    assert "# 2 more models are not listed here.\n" in text
+
+
+def test_the_run_hook_passes_if_there_is_nothing_to_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "helpers.py").write_text("SIZE = 4\n")
+    local, released = LOCAL[0]["hooks"], yaml.safe_load(HOOKS.read_bytes())
+    for hook in (*local, *released):
+        capsys.readouterr()
+        _, *command = hook["entry"].split()
+        assert run(*command) == 0, hook
+        shown = capsys.readouterr()
+        if hook["id"] == "tcready-run":
+            assert "nothing was run: no file provides inputs" in shown.err
+    assert run("check", "--run") == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -95,9 +174,6 @@ def test_toml_that_cannot_take_the_table_is_left(project: Path, capsys: pytest.C
     assert (project / "pyproject.toml").read_text() == text
     assert "pyproject.toml: " in capsys.readouterr().err
     assert (project / ".pre-commit-config.yaml").exists()
-
-
-LOCAL = yaml.safe_load(init.LOCAL)
 
 
 @pytest.mark.parametrize(

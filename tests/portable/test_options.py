@@ -60,7 +60,7 @@ def test_every_option_of_the_command_is_a_field() -> None:
     check = app.commands["check"]
     flags = {each.field: each for each in DECLARED if each.option.flag}
     found = {each.name for each in check.params}
-    assert found == {*flags, "targets", "isolated", "show_settings"}
+    assert found == {*flags, "targets", "isolated", "show_settings", "help_all"}
     for each in check.params:
         if each.name in flags:
             assert f"--{flags[each.name].name}" in each.opts

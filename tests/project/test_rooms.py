@@ -175,6 +175,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "config.init": frozenset({"config.pyproject", "schema", "source.files"}),
+    "pipeline.project_targets": frozenset({"config.init", "portable.input_conventions", "schema"}),
     "fixes.candidates": frozenset({"fixes.patching", "fixes.rewriting", "schema", "source.edits", "static"}),
     "fixes.rounds": frozenset({"fixes.candidates", "fixes.rewriting", "schema", "source.edits", "static"}),
     "fixes.proposals": frozenset(
@@ -218,6 +219,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     ),
     "api": frozenset(
         {
+            "config.init",
             "config.keywords",
             "config.resolution",
             "dynamic",
@@ -230,6 +232,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "pipeline.live_objects",
             "pipeline.named_models",
             "pipeline.observations",
+            "pipeline.project_targets",
             "pipeline.registry",
             "pipeline.report_steps",
             "pipeline.run_selection",

@@ -106,7 +106,7 @@ def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[Com
 
 @dataclass(frozen=True)
 class _KnownNames:
-    """Names of a file that stand for a way to compile."""
+    """Names of a file by which it compiles."""
 
     partials: frozenset[str]
     """Names of partial calls of `torch.compile`."""
