@@ -23,7 +23,7 @@ CONDITIONS = {
 """What the right ones hold except for."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", sorted(path.name for path in FOLDER.iterdir()))
 def test_a_patch_is_judged_as_its_name_says(case: str, tmp_path: Path) -> None:
     shutil.copytree(FOLDER / case, tmp_path / case)

@@ -85,6 +85,7 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
 
 
 @pytest.mark.torch
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rule", "sample"), [*samples(short=8)])
 def test_a_sample_written_anew_gives_the_same_on_both_sides_of_its_branches(
     rule: Rule, sample: Sample, tmp_path: Path, request: pytest.FixtureRequest
