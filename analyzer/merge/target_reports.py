@@ -193,6 +193,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         + (f"; it does not tell what these are: {shown}" if unresolved else ""),
         regions=found,
         unresolved=unresolved,
+        assumed_dtype=target.dtype,
     )
 
 

@@ -96,6 +96,8 @@ class TargetReport:
     """The innermost function on every path to a break, if it is not the outermost one."""
     unresolved: tuple[str, ...] = ()
     """`member of class` for each submodule that a target which was only read does not resolve: it is in no region."""
+    assumed_dtype: str = ""
+    """The type of numbers for which a target was only read; empty if none was given."""
 
     @property
     def target(self) -> str:

@@ -646,8 +646,11 @@ class LongText:
         if self.has_verdicts:
             body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
             self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
-        elif target.unresolved:
-            self.wrapped("", f"{about}: the source does not tell what these are: {list_some(target.unresolved)}")
+        else:
+            if target.unresolved:
+                self.wrapped("", f"{about}: the source does not tell what these are: {list_some(target.unresolved)}")
+            if target.assumed_dtype:
+                self.wrapped("", f"{about}: the findings hold for {target.assumed_dtype}")
         bench = target.observation.bench
         if bench is not None:
             from tcready.reports.bench import bench_text, bench_view
