@@ -206,9 +206,8 @@ class Interpretation:
         value = interpreter.names.global_value(entry.module, first)
         for name in rest:
             if isinstance(value, Class) and not {name} & {*value.info.assigned, *value.info.inner}:
-                value = interpreter.objects.build(
-                    value.info
-                )  # a method, or what `__init__` sets: somebody has built one
+                # a method, or what `__init__` sets: somebody has built one
+                value = interpreter.objects.build(value.info)
             if value is not None:
                 value = interpreter.attributes.attribute(value, name, interpreter.names.module_frame(entry.module))
         if value is None:

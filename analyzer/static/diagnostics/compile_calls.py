@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tcready.static.domain.values import Function, Instance, Value, options
@@ -134,29 +134,25 @@ def _subject(interpreter: Interpreter, module: ModuleInfo, known: _KnownNames, n
 
 def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozenset[str]:
     """Return the names that are assigned `functools.partial(torch.compile, ...)`, and nothing else."""
-    if PARTIAL not in module.source.text:
-        return frozenset()
-    found: dict[str, bool] = {}
-    for node in nodes_in(module.source.tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    known = found.get(target.id, True)
-                    found[target.id] = known and _is_partial(interpreter, module, node.value)
-    return frozenset(name for name, is_partial in found.items() if is_partial)
+    return _names_of(module, PARTIAL, lambda value: _is_partial(interpreter, module, value))
 
 
 def _names_of_settings(module: ModuleInfo) -> frozenset[str]:
     """Return the names that are assigned settings with which a trainer compiles its model, and nothing else."""
-    if SETTINGS[0] not in module.source.text:
+    return _names_of(module, SETTINGS[0], _is_settings)
+
+
+def _names_of(module: ModuleInfo, word: str, is_one: Callable[[ast.expr], bool]) -> frozenset[str]:
+    """Return the names of a file that are assigned only values for which `is_one` holds; none if it lacks `word`."""
+    if word not in module.source.text:
         return frozenset()
     found: dict[str, bool] = {}
     for node in nodes_in(module.source.tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    found[target.id] = found.get(target.id, True) and _is_settings(node.value)
-    return frozenset(name for name, is_settings in found.items() if is_settings)
+                    found[target.id] = found.get(target.id, True) and is_one(node.value)
+    return frozenset(name for name, holds in found.items() if holds)
 
 
 def _has_settings(node: ast.Call, names: frozenset[str]) -> bool:
