@@ -235,10 +235,10 @@ class ByPurpose(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options."""
-        known = {str(parameter.name): parameter.get_help_record(ctx) for parameter in self.get_params(ctx)}
-        last = ("help_all", *(str(parameter.name) for parameter in self.get_params(ctx)[-1:]))
+        known = {parameter.name: parameter for parameter in self.params}
+        shown = [*(known[name] for name in (*COMMON, "help_all")), self.get_help_option(ctx)]
         with formatter.section("Common options"):
-            formatter.write_dl([record for name in (*COMMON, *last) if (record := known.get(name))])
+            formatter.write_dl([record for each in shown if each and (record := each.get_help_record(ctx))])
 
     def full_help(self, context: click.Context) -> str:
         """Return the help with all options."""
