@@ -79,7 +79,8 @@ class ProjectTarget:
 
     name: str
     """The name of the table."""
-    target: str
+    path: str
+    cls: str
     gives_inputs: bool
     """Whether its file gives the inputs."""
     required: tuple[str, ...]
@@ -196,13 +197,10 @@ def _target_tables(targets: Sequence[ProjectTarget]) -> str:
     """Return a table for each model; one that the user has to complete is a comment."""
     found = []
     for each in targets[:MANY]:
-        lines = [f"[{pyproject.TABLES}.{each.name}]", f"target = {json.dumps(each.target)}"]
+        lines = [f"[{pyproject.TABLES}.{each.name}]", f"target = {json.dumps(f'{each.path}::{each.cls}')}"]
         if each.required:
-            path, _, cls = each.target.rpartition("::")
-            arguments = ", ".join(f"{name}=..." for name in each.required)
-            lines[-1] = (
-                f"target = {json.dumps(f'{path}::build')}  # a function of yours that returns {cls}({arguments})"
-            )
+            made = f"{each.cls}({', '.join(f'{name}=...' for name in each.required)})"
+            lines[-1] = f"target = {json.dumps(f'{each.path}::build')}  # a function of yours that returns {made}"
             lines = [f"# {line}" for line in lines]
         elif each.gives_inputs:
             lines[-1] += "  # its file gives the inputs"

@@ -7,7 +7,8 @@ import re
 from pathlib import Path, PurePosixPath
 
 from tcready.config.init import ProjectTarget
-from tcready.portable.input_conventions import find_convention
+from tcready.portable.input_conventions import convention_in
+from tcready.portable.target import Target
 from tcready.schema.observation import ModuleShare
 from tcready.schema.report import Report
 
@@ -24,14 +25,18 @@ def project_targets(report: Report, root: Path) -> tuple[ProjectTarget, ...]:
     names: set[str] = set()
     found: list[ProjectTarget] = []
     for target in report.targets:
-        path, _, name = target.target.rpartition("::")
+        named = Target.parse(target.target)
         whole = next((each for each in target.observation.modules if not each.name), None)
-        cls = _class_in(root / path, name)
-        if whole is None or cls is None or _kind(whole) in parts or _is_test(path):
+        if whole is None or _kind(whole) in parts or _is_test(named.place):
             continue
-        convention = find_convention(root / path, name)
+        tree = _tree_of(root / named.place)
+        classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)} if tree else {}
+        cls = classes.get(named.name or "")
+        if tree is None or cls is None:  # the file only imports it
+            continue
+        convention = convention_in(tree, cls.name)
         required = () if convention is not None and convention.init else _required(cls)
-        found.append(ProjectTarget(_unused(name, names), target.target, convention is not None, required))
+        found.append(ProjectTarget(_unused(cls.name, names), named.place, cls.name, convention is not None, required))
     return tuple(found)
 
 
@@ -45,13 +50,11 @@ def _is_test(path: str) -> bool:
     return TESTS in parts or parts[-1].startswith("test_")
 
 
-def _class_in(path: Path, name: str) -> ast.ClassDef | None:
-    """Return the top-level class that a file defines; None if there is none, or the file cannot be read."""
+def _tree_of(path: Path) -> ast.Module | None:
     try:
-        tree = ast.parse(path.read_bytes())
+        return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-    return next((each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name), None)
 
 
 def _required(cls: ast.ClassDef) -> tuple[str, ...]:

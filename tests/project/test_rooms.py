@@ -175,7 +175,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "config.init": frozenset({"config.pyproject", "schema", "source.files"}),
-    "pipeline.project_targets": frozenset({"config.init", "portable.input_conventions", "schema"}),
+    "pipeline.project_targets": frozenset({"config.init", "portable.input_conventions", "portable.target", "schema"}),
     "fixes.candidates": frozenset({"fixes.patching", "fixes.rewriting", "schema", "source.edits", "static"}),
     "fixes.rounds": frozenset({"fixes.candidates", "fixes.rewriting", "schema", "source.edits", "static"}),
     "fixes.proposals": frozenset(
