@@ -3,13 +3,15 @@
     python plan_checker.py JOB.json RESULT.json
 
 The job: `zoo` (a folder for sys.path), `build` (`module:function`, whose call with `kwargs` gives (module, args,
-kwargs)), `snippets` (each executed with `model` and `torch` bound), `oracle` and `timeout` (seconds for one snippet).
-The result: `snippets` in the same order, and `oracle`.
+kwargs)), `snippets` (each executed with `model` and `torch` bound), `timed` (snippets whose calls are timed), `oracle` and
+`timeout` (seconds for one snippet). The result: `snippets` and `timed` in the same order, and `oracle`.
 
 Nothing here is tcready's: it is what tcready's claims are held against. Each snippet has a process of its own, forked
 from one that built the model once, for the imports, and compiled nothing. `torch.compile` has an eager backend there
 that knows when a graph runs. The model is called three times; of the third call all ATen dispatches are counted, and
 those inside graphs. Eval mode, no gradients, seed 0 before the build and 1 before each call.
+
+Snippets are timed with Inductor, on the GPU if there is one, in turn and each in a new process: ROUNDS times.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ import contextlib
 import copy
 import importlib
 import json
+import math
 import os
 import signal
+import statistics
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +37,10 @@ import torch._dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 CALLS = 3
+ROUNDS = 3
+WARM_UP = 5
+TIMED = 40
+"""Calls of a round before and while it is timed."""
 WORDS = 400
 """Characters of an error that are kept."""
 
@@ -276,6 +285,26 @@ def oracle(model: Model) -> dict[str, Any]:
     return {"share": calls.in_any(set(whole)) / total if total else 0.0, "modules": whole, "ops": total}
 
 
+def timed(model: Model, code: str) -> dict[str, Any]:
+    """Return the median seconds of a call after `code` was executed."""
+    torch.compile = _compile
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    made, args, kwargs = model.fresh()
+    made.to(device)
+    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: each.to(device), (args, kwargs))
+    names = {"model": made, "torch": torch}
+    exec(compile(code, "<snippet>", "exec"), names)
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    seconds = []
+    with torch.no_grad():
+        for _ in range(WARM_UP + TIMED):
+            start = time.perf_counter()
+            names["model"](*args, **kwargs)
+            wait()
+            seconds.append(time.perf_counter() - start)
+    return {"seconds": statistics.median(seconds[WARM_UP:]), "error": ""}
+
+
 def apart(work: Callable[[], dict[str, Any]], timeout: int) -> dict[str, Any]:
     """What `work` gives in a forked process; `error` where that raises or ends."""
     reader, writer = os.pipe()
@@ -306,6 +335,8 @@ def main() -> None:
     model.fresh()
     timeout = int(job["timeout"])
     result = {"snippets": [apart(lambda code=code: snippet(model, code), timeout) for code in job["snippets"]]}  # type: ignore[misc]
+    rounds = [[apart(lambda code=code: timed(model, code), timeout) for code in job["timed"]] for _ in range(ROUNDS)]  # type: ignore[misc]
+    result["timed"] = [min(each, key=lambda one: one.get("seconds", math.inf)) for each in zip(*rounds, strict=True)]
     if job["oracle"]:
         result["oracle"] = apart(lambda: oracle(model), 4 * timeout)  # type: ignore[assignment]
     Path(sys.argv[2]).write_text(json.dumps(result), "utf-8")

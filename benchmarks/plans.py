@@ -11,6 +11,9 @@ fails if it raises, compiles nothing, gives what eager does not, or misses its c
 is `torch.compile(model)`; `oracle` the best of it and of all modules that compile alone with `fullgraph=True`, topmost
 first; what raises or gives what eager does not counts as nothing in both. Exits 1 if a snippet fails, or a
 recommendation is below `plain` or below 0.95 of `oracle`.
+
+With `--time`, calls after the recommended lines are timed in turn with calls after `model.compile()`, under Inductor,
+on the GPU if there is one; exits 1 if a recommendation is slower by more than 5 %.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ OFF = 0.03
 """How far a share may be from what was claimed."""
 BELOW_PLAIN = 0.001
 OF_ORACLE = 0.95
+COMPILED = "model.compile()"
+SLOWER = 1.05
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Row:
     target: str
     breaks: bool
     recommended: str = ""
+    code: str = ""
+    """The recommended lines."""
     share: float = 0.0
     """Of the recommended lines, measured; 0 where there are none."""
     plain: float = 0.0
@@ -100,6 +107,8 @@ class Row:
     out: tuple[str, ...] = ()
     """Placements that are not sound, and regions that were refuted, each with its reason."""
     cut: tuple[str, ...] = ()
+    times: tuple[float, float] | None = None
+    """The seconds of a call after the recommended lines, and after `model.compile()`."""
     failed: str = ""
     """Why there is no plan, or nothing to hold it against."""
 
@@ -110,6 +119,10 @@ class Row:
     @property
     def below_plain(self) -> bool:
         return not self.failed and self.share < self.plain - BELOW_PLAIN
+
+    @property
+    def slower(self) -> bool:
+        return self.times is not None and self.times[0] > SLOWER * self.times[1]
 
     @property
     def below_oracle(self) -> bool:
@@ -145,7 +158,7 @@ def out(plan: Plan) -> Iterator[str]:
             yield f"region {trial.name}: {trial.reason}"
 
 
-def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
+def row(record: dict[str, Any], zoo: str, python: str, timeout: float, time_calls: bool) -> Row:
     """Plans one record's model and executes what the plan prints."""
     empty = Row(record["id"], record["target"], bool(record["break_sites"]))
     spec = record["spec"]
@@ -164,6 +177,7 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
             "build": spec["build"],
             "kwargs": spec["kwargs"],
             "snippets": codes,
+            "timed": [seen.plan.code, COMPILED] if time_calls and seen.plan.code else [],
             "oracle": True,
             "timeout": timeout,
         }
@@ -177,6 +191,7 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
     return dataclasses.replace(
         empty,
         recommended=seen.plan.recommended,
+        code=seen.plan.code,
         share=by_code[seen.plan.code].get("share", 0.0) if seen.plan.code else 0.0,
         plain=plain,
         oracle=max(plain, modules.get("share", 0.0)),
@@ -185,8 +200,16 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
         checked=tuple(checked(one, by_code[one.code]) for one in snippets),
         out=tuple(out(seen.plan)),
         cut=seen.plan.cut,
+        times=times_of(found["timed"]),
         failed=f"oracle: {modules['error']}" if modules.get("error") else "",
     )
+
+
+def times_of(found: list[dict[str, Any]]) -> tuple[float, float] | None:
+    """Return the seconds of both snippets; None if nothing was timed, or `model.compile()` raised."""
+    if not found or "seconds" not in found[1]:
+        return None
+    return found[0].get("seconds", float("inf")), found[1]["seconds"]
 
 
 def executed(job: dict[str, Any], folder: Path, python: str) -> Any:
@@ -224,11 +247,15 @@ def chosen(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> list[
 
 
 def listed(model: Row) -> None:
-    marks = " BELOW PLAIN" * model.below_plain + " BELOW ORACLE" * model.below_oracle
+    marks = " BELOW PLAIN" * model.below_plain + " BELOW ORACLE" * model.below_oracle + " SLOWER" * model.slower
     print(
         f"{model.share:6.3f} {model.plain:6.3f} {model.oracle:6.3f} {model.seconds:6.1f} {len(model.checked):4}"
         f" {len(model.faults):4}  {model.recommended:16} {model.target} [{model.id}]{marks}"
     )
+    if model.times is not None:
+        print("       {:.3f} ms a call, after model.compile() {:.3f}".format(*(1000 * each for each in model.times)))
+    if model.slower:
+        print("           " + model.code.replace("\n", "\n           "))
     if model.failed:
         print(f"       failed: {model.failed}")
     for one in model.faults:
@@ -261,9 +288,12 @@ def told(models: Sequence[Row]) -> bool:
         f"mean share: recommended {sum(m.share for m in judged) / count:.3f}, plain"
         f" {sum(m.plain for m in judged) / count:.3f}, oracle {sum(m.oracle for m in judged) / count:.3f}"
     )
+    compared = [m.times for m in judged if m.times is not None]
+    print(f"timed {len(compared)}: slower than {COMPILED} by more than 5 %: {sum(m.slower for m in judged)}")
     print(f"seconds of the plan: mean {sum(m.seconds for m in judged) / count:.1f}, most", end=" ")
     print(f"{max((m.seconds for m in judged), default=0.0):.1f}")
-    return len(judged) == len(models) and not any(faults.values()) and not below_plain and not below_oracle
+    worse = below_plain or below_oracle or any(m.slower for m in judged)
+    return len(judged) == len(models) and not any(faults.values()) and not worse
 
 
 def main() -> None:
@@ -273,8 +303,10 @@ def main() -> None:
     parser.add_argument("--python", required=True, help="the interpreter with torch and the packages")
     parser.add_argument("--breaking", action="store_true", help="all models that break in the record")
     parser.add_argument("--clean", type=int, default=0, help="so many that do not, evenly spaced")
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th of them from the K-th on")
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model's run")
+    parser.add_argument("--time", action="store_true", help="time the recommended lines beside model.compile()")
     parser.add_argument("--list", action="store_true", help="a line for each model, and what failed")
     parser.add_argument("--json", type=Path, help="writes all rows there, after each model")
     args = parser.parse_args()
@@ -283,9 +315,10 @@ def main() -> None:
     models: list[Row] = []
     if args.list:
         print("recomm  plain oracle  plan s  snip fail  placement        model")
-    for record in chosen(records, args):
+    first, step = map(int, args.part.split("/"))
+    for record in chosen(records, args)[first::step]:
         start = time.perf_counter()
-        models.append(row(record, zoo, args.python, args.timeout))
+        models.append(row(record, zoo, args.python, args.timeout, args.time))
         if args.list:
             listed(models[-1])
             print(f"       {time.perf_counter() - start:.0f} s in all", flush=True)

@@ -16,6 +16,7 @@ from tcready.static.domain.values import (
     NONE,
     TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -82,6 +83,11 @@ ORDERS: MappingProxyType[type[ast.cmpop], Callable[[Any, Any], bool]] = MappingP
         ast.GtE: operator.ge,
     }
 )
+ABSORBING: MappingProxyType[str, Const] = MappingProxyType({"BitOr": Const(True), "BitAnd": Const(False)})
+NEUTRAL: MappingProxyType[str, Const] = MappingProxyType(
+    {"BitOr": Const(False), "BitAnd": Const(True), "BitXor": Const(False)}
+)
+"""What decides an operator of two bools, and what leaves the other side."""
 STEEP = frozenset({"Pow", "LShift"})
 MAX_POWER = 32
 """Below it, what these make of two numbers is small."""
@@ -91,7 +97,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right`; constants are folded if that is small and cannot fail oddly, defaults likewise."""
     made = _binary(op, whole(left), whole(right))
     usual = likely(left), likely(right)
-    if isinstance(made, Const) or usual == (left, right) or not all(map(_is_written, usual)):
+    if isinstance(made, Const) or usual == (left, right):
         return made
     guess = _binary(op, *usual)
     return prefer(guess, made) if _is_written(guess) else made
@@ -103,10 +109,10 @@ def _is_written(value: Value) -> bool:
 
 
 def _binary(op: str, left: Value, right: Value) -> Value:
-    for one, other in ((left, right), (right, left)):
-        absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
-        if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
-            return one
+    if op in NEUTRAL:
+        known = _boolean(op, left, right)
+        if known is not None:
+            return known
     if isinstance(left, Const) and isinstance(right, Const) and op != "Mod":
         return _fold(op, left.value, right.value)
     if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
@@ -145,6 +151,26 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         return join(*(_binary(op, *pair) for pair in parted))
     made = K.binary(op, left, right)
     return shape_semantics.laid_out(op, (left, right), made) or made
+
+
+def _boolean(op: str, left: Value, right: Value) -> Value | None:
+    """`left op right` where `True` or `False` on one side decides it, or leaves a bool on the other; else None."""
+    for one, other in ((left, right), (right, left)):
+        if tensor_of(other):
+            continue
+        if one == ABSORBING.get(op):
+            return one
+        if one == NEUTRAL[op] and isinstance(other, Plain) and other.kind == "bool":
+            return other
+        if isinstance(one, Choice) and all(map(_is_bool, options(one))):
+            return join(*(_binary(op, each, other) for each in options(one)))
+    return None
+
+
+def _is_bool(value: Value) -> bool:
+    return (isinstance(value, Const) and isinstance(value.value, bool) and not value.opaque) or (
+        isinstance(value, Plain) and value.kind == "bool"
+    )
 
 
 def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] | None:

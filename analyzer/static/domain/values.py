@@ -759,6 +759,14 @@ def common_answer(answers: set[bool | None]) -> Value:
     return Plain("bool", "call") if answer is None else Const(answer)
 
 
+def join_answers(answers: Iterable[Value]) -> Value:
+    """Return what a question has as its answer for any of several values; usual is what all of them usually are."""
+    found = [*answers]
+    usual = {*map(likely, found)}
+    made = join(*map(whole, found))
+    return prefer(*usual, made) if len(usual) == 1 else made
+
+
 def truth(value: Value) -> bool | None:
     """`bool(value)` if the source decides it, else None."""
     answers = {_truth(v) for v in options(value)}

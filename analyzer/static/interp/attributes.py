@@ -33,6 +33,7 @@ from tcready.static.domain.values import (
     Value,
     escaped,
     join,
+    join_answers,
     keep,
     lift,
     likely,
@@ -650,9 +651,14 @@ class Attributes(Component):
 
     def has_attribute(self, value: Value, name: str) -> Value:
         """`hasattr(value, name)`."""
-        if isinstance(value, Tensor) and value.sure and value.subclass is None:
+        return lift(lambda each: join_answers(self._has_attribute(option, name) for option in options(each)), value)
+
+    def _has_attribute(self, value: Value, name: str) -> Value:
+        if isinstance(value, Tensor) and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
-            return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
+            return Const(True) if own and value.sure else prefer(Const(own), Plain("bool", "call"))
+        if isinstance(value, Const) and not value.opaque:
+            return Const(hasattr(value.value, name))
         if isinstance(value, External) and self.engine.operations.is_known(f"{value.name}.{name}"):
             return Const(True)
         if K.is_property(value) and hasattr(property, name):

@@ -174,14 +174,19 @@ class Operations:
         if not name.startswith("torch.") or last.startswith("_"):
             return False
         tables = self.tables
-        return tables.call_of(name) is not None or tables.module_of(name) is not None or bool(tables.forms_of(name))
+        if tables.call_of(name) is not None or tables.module_of(name) is not None or tables.forms_of(name):
+            return True
+        return bool(self._names_in(name))  # a module of torch
 
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
         """Return the names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how
         many dimensions."""
+        return [name for name in self._names_in(module) if pattern.fullmatch(name)]
+
+    def _names_in(self, module: str) -> list[str]:
         if module not in self._names:
             self._names[module] = self.tables.names_in(module)
-        return [name for name in self._names[module] if pattern.fullmatch(name)]
+        return self._names[module]
 
     def is_loss(self, name: str) -> bool:
         """Return whether an operation computes a loss: operations that compare with a target, and only they, take
