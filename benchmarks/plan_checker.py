@@ -2,9 +2,9 @@
 
     python plan_checker.py JOB.json RESULT.json
 
-The job: `zoo` (a folder for sys.path), `build` (`module:function`, whose call with `kwargs` gives (module, args,
-kwargs)), `snippets` (each executed with `model` and `torch` bound), `timed` (snippets whose calls are timed), `oracle` and
-`timeout` (seconds for one snippet). The result: `snippets` and `timed` in the same order, and `oracle`.
+The job: `zoo` (a folder for sys.path), `build` (`module:function`; its call with `kwargs` gives (module, args,
+kwargs)), `snippets` (each executed with `model` and `torch` bound), `timed` (snippets whose calls are timed), `oracle`
+and `timeout` (seconds for one snippet). The result: `snippets` and `timed` in the same order, and `oracle`.
 
 Nothing here is tcready's: it is what tcready's claims are held against. Each snippet has a process of its own, forked
 from one that built the model once, for the imports, and compiled nothing. `torch.compile` has an eager backend there

@@ -36,6 +36,7 @@ from tcready.dynamic.worker.proof.copied_values import drained
 from tcready.dynamic.worker.proof.effects_of_call import (
     GRADIENT_SCALE,
     LARGE_GRADIENT_SCALE,
+    describe_tensors,
     observe_call,
     reduce_to_outputs,
     reduce_to_types,
@@ -319,6 +320,8 @@ def called(
             scale=LARGE_GRADIENT_SCALE if key.variation == WITH_GRADIENTS else GRADIENT_SCALE,
             counts=counts,
         )
+        if key.variation == ON_META:
+            return describe_tensors(called_once(function, args, kwargs))
         if key.variation in IN_FEW_DIGITS:
             return reduce_to_outputs(called_once(function, args, kwargs))
         if key.variation != UNDER_AUTOCAST:
@@ -341,8 +344,7 @@ def _convert_floats(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any,
 
 
 def _on_meta(model: Any) -> Callable[..., Any]:
-    """Call a copy of a model on the meta device, and return the types of its outputs. Raises if something cannot be
-    copied."""
+    """Call a copy of a model on the meta device. Raises if something cannot be copied."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         moved = model
@@ -351,8 +353,7 @@ def _on_meta(model: Any) -> Callable[..., Any]:
                 raise NotImplementedError("the model is too large to be copied")
             moved = copy.deepcopy(model).to("meta")
         args, kwargs = pytree.tree_map_only(torch.Tensor, lambda each: each.to("meta"), (args, kwargs))
-        outputs = drained(moved(*args, **kwargs))
-        return pytree.tree_map_only(torch.Tensor, lambda each: f"{each.dtype} {[*each.shape]} {each.device}", outputs)
+        return moved(*args, **kwargs)
 
     return call
 

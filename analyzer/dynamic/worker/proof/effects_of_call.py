@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
@@ -157,6 +158,15 @@ def reduce_to_types(seen: Behaviour, whole: Behaviour) -> Behaviour:
     pairs = itertools.zip_longest(seen.outputs, whole.outputs)
     outputs = [written(one, other) for one, other in pairs]
     return Behaviour(seen.error, seen.message, outputs, seen.structure, raised=seen.raised)
+
+
+def describe_tensors(seen: Behaviour) -> Behaviour:
+    """Describe the tensors among the outputs, wherever they are: those on the meta device have no values to compare."""
+    described = [
+        f"{each.dtype} {[*each.shape]} {each.device}" if isinstance(each, torch.Tensor) else each
+        for each in seen.outputs
+    ]
+    return replace(seen, outputs=described)
 
 
 def reduce_to_outputs(seen: Behaviour) -> Behaviour:

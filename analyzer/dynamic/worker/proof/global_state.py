@@ -8,6 +8,7 @@ import hashlib
 import logging
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Set
 from types import FrameType
@@ -135,15 +136,16 @@ class Writes:
         if self._notes is None or (event != "open" and event not in _OTHER) or _is_import():
             return
         if event != "open":
-            self._notes.append(f"{event} {args[:2]!r}" if event != "socket.connect" else event)
+            named = [each if not isinstance(each, str) or not _is_temporary(each) else "" for each in args[:2]]
+            self._notes.append(f"{event} {named!r}" if event != "socket.connect" else event)
             return
         path, _, flags = args
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
         if not writes or not isinstance(path, (str, bytes, os.PathLike)):
             return
         name = os.path.abspath(os.fsdecode(path))
-        if "__pycache__" in name or name.startswith(("/dev/", "/proc/")):
-            return
+        if "__pycache__" in name or name.startswith(("/dev/", "/proc/")) or os.path.isdir(name):
+            return  # a file without a name is opened by the name of its folder
         is_longer = bool(flags & os.O_APPEND)
         with contextlib.suppress(OSError):
             self._begun.setdefault(name, os.path.getsize(name) if is_longer else 0)
@@ -167,9 +169,18 @@ class Writes:
         finally:
             torch.save = save
             notes, begun, self._notes = self._notes, self._begun, None
-            found |= {f"file {name}": _written(name, start) for name, start in begun.items()}
+            temporary = {name: _written(name, start) for name, start in begun.items() if _is_temporary(name)}
+            found |= {f"file {name}": _written(name, start) for name, start in begun.items() if name not in temporary}
+            if temporary:  # their names are drawn
+                found["temporary files"] = sorted(temporary.values())
             if notes:
                 found["what was done to files and processes"] = notes
+
+
+def _is_temporary(name: str) -> bool:
+    """Return whether a file is in the folder for temporary files, and not in the working directory."""
+    folder = os.path.join(os.path.realpath(tempfile.gettempdir()), "")
+    return os.path.realpath(name).startswith(folder) and not name.startswith(os.path.join(os.getcwd(), ""))
 
 
 def _is_import() -> bool:
