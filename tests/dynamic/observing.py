@@ -37,6 +37,9 @@ def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str)
     return pytest.mark.skipif(not first <= TORCH <= last, reason=otherwise)
 
 
+keeps_arms_apart = pytest.mark.skipif(TORCH < (2, 13), reason="compiled models share one recompile limit")
+
+
 def observe_target(
     target: str,
     *,

@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import Any, cast
 
 import pytest
+from observing import keeps_arms_apart
 import torch
 import torch._inductor.config
 from measuring import CAPTURED, measure
@@ -215,6 +216,7 @@ def test_what_calls_change_is_named_and_buffers_are_put_back() -> None:
 
 
 @pytest.mark.torch
+@keeps_arms_apart
 def test_arms_begin_with_the_same_state_and_are_called_equally_often(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from dynamic.observing import observe_target, report_of, torch_between
+from dynamic.observing import keeps_arms_apart, observe_target, report_of, torch_between
 from tcready.api import exit_code, render
 from tcready.dynamic.worker.bench import machine_load
 from tcready.dynamic.worker.core.case import Case
@@ -473,6 +473,7 @@ def model(x, compiled=compiled, time=time):
     return compiled(x)"""
 
 
+@keeps_arms_apart
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_load, "others", lambda _context: "")
@@ -487,6 +488,7 @@ def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: p
     assert "no attribute 'missing'" in times.missing
 
 
+@keeps_arms_apart
 def test_no_time_is_measured_where_it_says_nothing_or_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

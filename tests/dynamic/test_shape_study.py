@@ -516,6 +516,7 @@ def test_compiled_code_that_raises_for_another_size_is_told(watch: Watch) -> Non
     assert (finding.status, finding.level) == ("confirmed", "error")
 
 
+@torch_between((2, 13), (2, 99), "both compile equally often")
 def test_a_setting_that_captures_less_is_not_recommended_for_recompiling_less(watch: Watch) -> None:
     seen = watch("Fixed", "square")
     dynamic, usual = trial(seen, "batch", "dynamic=True"), trial(seen, "batch", "default")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 import random
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,3 +35,21 @@ class Generators:
     def digest(self) -> str:
         """Return a hash of the states."""
         return hashlib.sha256(pickle.dumps((self.torch, self.others))).hexdigest()
+
+
+@contextlib.contextmanager
+def generators_kept() -> Iterator[None]:
+    """Restore the states when the context ends."""
+    python, cpu = random.getstate(), torch.get_rng_state()
+    on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    numpy = sys.modules.get("numpy")
+    legacy = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(cpu)
+        if on_devices is not None:
+            torch.cuda.set_rng_state_all(on_devices)
+        if numpy is not None and legacy is not None:
+            numpy.random.set_state(legacy)

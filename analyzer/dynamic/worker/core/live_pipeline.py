@@ -10,8 +10,6 @@ import io
 import json
 import logging
 import os
-import random
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +23,7 @@ from tcready.dynamic.worker.core import pipeline, reached
 from tcready.dynamic.worker.core.case import Case, RunError
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.frames import FrameNames, is_cell
+from tcready.dynamic.worker.core.generators import generators_kept
 from tcready.dynamic.worker.core.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.core.lines import can_watch
 from tcready.dynamic.worker.core.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
@@ -321,22 +320,18 @@ def _device_of(value: Any, cases: Sequence[Case]) -> str:
 @contextlib.contextmanager
 def _isolated_state() -> Iterator[None]:
     """Run the code inside with default settings, and restore the settings of the process afterwards."""
-    states = random.getstate(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    numpy = sys.modules.get("numpy")
-    drawn = numpy.random.get_state() if numpy is not None else None
     dtype, device = torch.get_default_dtype(), torch.get_default_device()
     try:
-        with warnings.catch_warnings(), torch.inference_mode(False), torch.set_grad_enabled(True), dynamo.apart():
+        with (
+            generators_kept(),
+            warnings.catch_warnings(),
+            torch.inference_mode(False),
+            torch.set_grad_enabled(True),
+            dynamo.apart(),
+        ):
             warnings.simplefilter("ignore")  # under `-W error` a warning of torch would end the run
             yield
     finally:
         torch.set_default_dtype(dtype)
         if torch.get_default_device() != device:
             torch.set_default_device(None if device == torch.device("cpu") else device)
-        random.setstate(states[0])
-        torch.set_rng_state(states[1])
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
-        if numpy is not None:
-            numpy.random.set_state(drawn)
