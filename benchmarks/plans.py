@@ -158,7 +158,7 @@ def out(plan: Plan) -> Iterator[str]:
             yield f"region {trial.name}: {trial.reason}"
 
 
-def row(record: dict[str, Any], zoo: str, python: str, timeout: float, time_calls: bool) -> Row:
+def row(record: dict[str, Any], zoo: str, python: str, timeout: float, *, time_calls: bool, with_oracle: bool) -> Row:
     """Plans one record's model and executes what the plan prints."""
     empty = Row(record["id"], record["target"], bool(record["break_sites"]))
     spec = record["spec"]
@@ -178,14 +178,14 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float, time_call
             "kwargs": spec["kwargs"],
             "snippets": codes,
             "timed": [seen.plan.code, COMPILED] if time_calls and seen.plan.code else [],
-            "oracle": True,
+            "oracle": with_oracle,
             "timeout": timeout,
         }
         found = executed(job, Path(folder), python)
     if isinstance(found, str):
         return dataclasses.replace(empty, failed=f"checker: {found}")
     by_code = dict(zip(codes, found["snippets"], strict=True))
-    modules = found["oracle"]
+    modules = found.get("oracle", {})
     whole = by_code[PLAIN]
     plain = 0.0 if whole["error"] or whole["differs"] else whole["share"]
     return dataclasses.replace(
@@ -306,6 +306,7 @@ def main() -> None:
     parser.add_argument("--part", default="0/1", help="K/N: every N-th of them from the K-th on")
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model's run")
+    parser.add_argument("--without-oracle", action="store_true", help="execute only what is printed, and `plain`")
     parser.add_argument("--time", action="store_true", help="time the recommended lines beside model.compile()")
     parser.add_argument("--list", action="store_true", help="a line for each model, and what failed")
     parser.add_argument("--json", type=Path, help="writes all rows there, after each model")
@@ -318,7 +319,9 @@ def main() -> None:
     first, step = map(int, args.part.split("/"))
     for record in chosen(records, args)[first::step]:
         start = time.perf_counter()
-        models.append(row(record, zoo, args.python, args.timeout, args.time))
+        models.append(
+            row(record, zoo, args.python, args.timeout, time_calls=args.time, with_oracle=not args.without_oracle)
+        )
         if args.list:
             listed(models[-1])
             print(f"       {time.perf_counter() - start:.0f} s in all", flush=True)

@@ -9,10 +9,10 @@ from textwrap import dedent
 from typing import Any, cast
 
 import pytest
-from observing import keeps_arms_apart
 import torch
 import torch._inductor.config
 from measuring import CAPTURED, measure
+from observing import keeps_arms_apart
 from tcready.dynamic.worker.bench import steady
 from tcready.dynamic.worker.bench.machine_load import busy_note
 from tcready.dynamic.worker.bench.measurement_loop import Lane
