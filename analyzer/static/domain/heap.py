@@ -32,6 +32,8 @@ class Object:
     attributes: dict[str, Value] = field(default_factory=dict)
     dynamic: dict[str, Value] = field(default_factory=dict)
     """Attributes with names that the source decides only in part: by a regular expression."""
+    seldom: set[str] = field(default_factory=set)
+    """Attributes that only unusual stores set: most objects have none of that name."""
     symbolic: bool = False
     """It comes from outside: the attributes from its class are defaults."""
     made: bool = True
@@ -61,7 +63,13 @@ class Object:
 
     def copied(self) -> Object:
         """Return the current state of the object."""
-        return replace(self, attributes=dict(self.attributes), dynamic=dict(self.dynamic), sure=set(self.sure))
+        return replace(
+            self,
+            attributes=dict(self.attributes),
+            dynamic=dict(self.dynamic),
+            seldom=set(self.seldom),
+            sure=set(self.sure),
+        )
 
     def restore(self, before: Object) -> None:
         """Restore the state of `copied`."""
@@ -77,12 +85,13 @@ class Object:
             and self.members == other.members
             and (self.escaping, self.symbolic, self.made, self.uncounted, self.stored, self.closure)
             == (other.escaping, other.symbolic, other.made, other.uncounted, other.stored, other.closure)
-            and self.sure == other.sure
+            and (self.sure, self.seldom) == (other.sure, other.seldom)
         )
 
     def take(self, other: Object) -> None:
         """Become a copy of `other`."""
         self.attributes, self.dynamic = dict(other.attributes), dict(other.dynamic)
+        self.seldom = set(other.seldom)
         self.symbolic, self.made, self.members = other.symbolic, other.made, other.members
         self.uncounted, self.sure, self.closure = other.uncounted, set(other.sure), other.closure
         self.version += 1
@@ -96,6 +105,10 @@ class Object:
         self.version += 1
         self.changes.count += 1
         self.changes.attributes.append((id(self), name))
+        if unusual and name not in self.attributes:
+            self.seldom.add(name)
+        elif not unusual:
+            self.seldom.discard(name)
         if strong or name not in self.attributes:
             self.attributes[name] = value
         else:

@@ -639,7 +639,8 @@ class Attributes(Component):
             return join(*(self.get_attribute(owner, v, default, frame) for v in chosen.options))
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
-            if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):
+            seldom = isinstance(owner, Instance) and chosen.value in self.engine.heap[owner].seldom
+            if default is None or not (seldom or all(map(_is_not_known, options(found)))):
                 return found
         else:
             found = self._some_attribute(owner)
@@ -665,6 +666,8 @@ class Attributes(Component):
             return Const(True)
         if isinstance(value, Instance):
             mro = self.engine.classes.mro(value.cls)
+            if name in self.engine.heap[value].seldom:
+                return prefer(Const(False), Plain("bool"))
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
                 if name not in self.engine.heap[value].attributes:
                     return Const(True)
@@ -716,6 +719,11 @@ def _written_for(value: ast.expr, info: FunctionInfo) -> ast.expr:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
     ]
     return given[0] if len(given) == 1 else value
+
+
+def _is_not_known(value: Value) -> bool:
+    """Return whether nothing is known of an attribute: it may be missing."""
+    return isinstance(value, (Unknown, Method)) or (isinstance(value, Plain) and value.kind is None)
 
 
 def _is_left_to_others(info: FunctionInfo) -> bool:
