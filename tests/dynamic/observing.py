@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import ForkServer, RunRequest, observe
+from tcready.dynamic.worker.torch_internals.compile_calls import isolates_recompiles
 from tcready.dynamic.worker_process import open_server
 from tcready.merge import merge
 from tcready.portable.options import RunOptions
@@ -37,7 +38,7 @@ def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str)
     return pytest.mark.skipif(not first <= TORCH <= last, reason=otherwise)
 
 
-keeps_arms_apart = pytest.mark.skipif(TORCH < (2, 13), reason="compiled models share one recompile limit")
+needs_isolation = pytest.mark.skipif(not isolates_recompiles(), reason="compiled models share one recompile limit")
 
 
 def observe_target(

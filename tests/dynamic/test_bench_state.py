@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch._inductor.config
 from measuring import CAPTURED, measure
-from observing import keeps_arms_apart
+from observing import needs_isolation
 from tcready.dynamic.worker.bench import steady
 from tcready.dynamic.worker.bench.machine_load import busy_note
 from tcready.dynamic.worker.bench.measurement_loop import Lane
@@ -216,7 +216,7 @@ def test_what_calls_change_is_named_and_buffers_are_put_back() -> None:
 
 
 @pytest.mark.torch
-@keeps_arms_apart
+@needs_isolation
 def test_arms_begin_with_the_same_state_and_are_called_equally_often(
     code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from observing import keeps_arms_apart
+from observing import needs_isolation
 from tcready.dynamic import RunRequest, StayingWorker, bench, observe, schedule
 from tcready.dynamic.worker.core.request import DROPPED_PREFIXES
 from tcready.portable.options import RunOptions
@@ -117,7 +117,7 @@ def by_arm(answer: BenchAnswer) -> dict[str, list[ArmMeasured]]:
     return found
 
 
-@keeps_arms_apart
+@needs_isolation
 def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Measure) -> None:
     arms = (
         EAGER,

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 import torch
 import torch._dynamo
-from dynamic.observing import keeps_arms_apart, observe_target, report_of, torch_between
+from dynamic.observing import needs_isolation, observe_target, report_of, torch_between
 from tcready.api import exit_code, render
 from tcready.dynamic.worker.bench import machine_load
 from tcready.dynamic.worker.core.case import Case
@@ -24,7 +25,7 @@ from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
 from tcready.dynamic.worker.plan.choice import SteadyTimes, choose
 from tcready.dynamic.worker.plan.placements import Measured
 from tcready.dynamic.worker.stages import compile_plan as plan_stage
-from tcready.dynamic.worker.torch_internals.compile_calls import execute, isolates_recompiles, takes_recompile_limit
+from tcready.dynamic.worker.torch_internals.compile_calls import execute, takes_recompile_limit
 from tcready.portable.options import RunOptions
 from tcready.schema.enums import Mode
 from tcready.schema.observation import ModuleShare, Observation
@@ -40,7 +41,6 @@ SETTINGS = (
 )
 """What the lines of a plan set for the whole process."""
 pytestmark = pytest.mark.torch
-needs_isolation = pytest.mark.skipif(not isolates_recompiles(), reason="new in torch 2.13")
 
 
 @cache
@@ -473,7 +473,7 @@ def model(x, compiled=compiled, time=time):
     return compiled(x)"""
 
 
-@keeps_arms_apart
+@needs_isolation
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_load, "others", lambda _context: "")
@@ -488,7 +488,7 @@ def test_placements_are_timed_in_turn(mode: Mode, tmp_path: Path, monkeypatch: p
     assert "no attribute 'missing'" in times.missing
 
 
-@keeps_arms_apart
+@needs_isolation
 def test_no_time_is_measured_where_it_says_nothing_or_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,3 +501,29 @@ def test_no_time_is_measured_where_it_says_nothing_or_there_is_none(
     assert meanwhile == SteadyTimes(missing="the machine was busy: others used 1.9 of 2 CPUs")
     late = in_turn(context_of(torch.nn.Identity, budget=4.5), [SLOW, QUICK], tmp_path)
     assert late == SteadyTimes(missing="too little of the time for this run was left")
+
+
+def test_lines_that_inductor_cannot_compile_are_not_recommended(tmp_path: Path) -> None:
+    """A pass of Inductor in the file refuses the graph in which a number of a tensor is used."""
+    code = FILE.read_text("utf-8") + dedent("""
+
+        import torch._inductor.config
+
+
+        def refuse(graph):
+            if {"aten.max.default", "aten.div.Tensor"} <= {str(node.target) for node in graph.nodes}:
+                raise NotImplementedError("numbers of tensors")
+
+
+        torch._inductor.config.post_grad_custom_pre_pass = refuse
+        """)
+    (tmp_path / "placements.py").write_text(code, "utf-8")
+    found = observe_target(
+        "placements.py::Numbered", inputs="placements.py::row", root=tmp_path, plan=True, server=None
+    )
+    plan = found.plan
+    assert plan is not None
+    assert "torch._dynamo.config" not in plan.code
+    (rejected,) = (item for item in plan.alternatives if "with Inductor" in item.reason)
+    assert "numbers of tensors" in rejected.reason
+    assert (rejected.sound, rejected.backend, rejected.share) == (False, "inductor", 1.0)

@@ -186,8 +186,9 @@ def _case(
     return outcome
 
 
-def _make_placing(code: str, backend: str = "eager") -> Callable[[Any], Callable[..., Any]]:
-    """Return a function that executes the lines of a placement on a model; by default its graphs run like eager code."""
+def _make_placing(code: str, backend: str | None = "eager") -> Callable[[Any], Callable[..., Any]]:
+    """Return a function that executes the lines of a placement on a model; by default its graphs run like eager code,
+    and with None the lines choose the backend."""
     return lambda model: execute(code, model, backend)
 
 
@@ -222,6 +223,22 @@ def _step(context: Context, code: str, case: Case, expected: gradients.Trained, 
     agrees = gradients.judge_step(context, case, expected, actual, placing)
     if agrees.verdict == "mistake":
         found.difference = f"{agrees.text}{case.label}"
+
+
+def raises_with_inductor(context: Context, code: str, expected: ExpectedOutputs) -> str | None:
+    """Return the exception that a call, and a training step if there is one, raises if Inductor compiles."""
+    placing = _make_placing(code, None)
+    try:
+        for index, case in enumerate(context.cases):
+            with fresh(context) as model:
+                call(context, placing(model), case)
+            if expected.steps:
+                _train(context, placing, case, expected.steps[index])
+    except Exception as error:
+        return compile_error(error, context)
+    finally:
+        dynamo.reset()
+    return None
 
 
 def _train(

@@ -11,6 +11,7 @@ from tcready.dynamic.worker.core.budget import spent
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.core.step import Step
+from tcready.dynamic.worker.core.toolchain import missing_toolchain
 from tcready.dynamic.worker.measure import gradients
 from tcready.dynamic.worker.measure.dispatch_counts import below
 from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
@@ -26,7 +27,7 @@ from tcready.dynamic.worker.plan.choice import (
 )
 from tcready.dynamic.worker.plan.disabling import disabling_code
 from tcready.dynamic.worker.plan.function_trials import function_trials
-from tcready.dynamic.worker.plan.placements import ExpectedOutputs, Measured, measure
+from tcready.dynamic.worker.plan.placements import ExpectedOutputs, Measured, measure, raises_with_inductor
 from tcready.dynamic.worker.plan.region_trials import (
     CAPTURING,
     ISOLATED,
@@ -159,6 +160,7 @@ def run(context: Context) -> None:
                     study.cut.append("seconds with Inductor: its toolchain is not here")
             _try_placements(study)
             _time(study)
+            _try_settings_with_inductor(study)
             journal.add(plan=_complete_plan(study))
     except Exception as error:
         journal.end("fail", one_line(error, context.work.root), "error")
@@ -519,6 +521,29 @@ def _time(study: _Study) -> None:
         for item in study.placements
         for seconds in [study.times.median(item)]
     ]
+
+
+def _try_settings_with_inductor(study: _Study) -> None:
+    """Compile the recommended lines with Inductor if they change settings of Dynamo, and reject what raises.
+
+    Inductor cannot generate code for each graph with numbers and sizes that depend on data (measured with torch 2.11).
+    With `--backend` it compiled every placement already.
+    """
+    context = study.context
+    while not context.work.options.backend:
+        best = choose(study.placements, study.times)
+        if best is None or SETTING not in best.placement.code:
+            return
+        if missing_toolchain(context.work.options.device, context):
+            study.cut.append("the recommended lines with Inductor: its toolchain is not here")
+            return
+        if not study.note("the recommended lines with Inductor"):
+            return
+        failure = raises_with_inductor(context, best.placement.code, study.expected)
+        if failure is None:
+            return
+        rejected = replace(best.placement, sound=False, reason=f"raised with Inductor: {failure}", backend="inductor")
+        study.placements = [rejected if each is best.placement else each for each in study.placements]
 
 
 def _complete_plan(study: _Study) -> Plan:
