@@ -182,10 +182,10 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
     if finding.effect == "recompile" and any(recompile.on_every_call for recompile in run.recompiles):
         return ("predicted", "recompiles on every call, and the guards that failed do not name this line")
     if finding.effect == "recompile" and run.observation.trace is not None:
-        return ("predicted", "the trace of the job does not tell whether a call with the same inputs compiles again")
+        return ("predicted", "the trace of the job does not show whether a call with the same inputs compiles again")
     place = (finding.path, finding.line, finding.end_line)
     if run.observation.trace is not None and not run.traced.meets(*place):
-        return "predicted", "the trace of the job does not tell whether the line ran"
+        return "predicted", "the trace of the job does not show whether the line ran"
     if not run.executed.meets(*place) and not run.traced.meets(*place):
         return "not_reached", "the line did not run for these inputs"
     ended = any(s.path == finding.path and finding.line <= s.line <= finding.end_line for s in run.sites if skips(s))

@@ -277,7 +277,7 @@ def _each(names: Iterable[str]) -> str:
     lists = dict.fromkeys(_uncounted(names))
     if not lists:
         return ""
-    return f"in each member of {' and '.join(lists)}, how many the source does not tell: "
+    return f"in each member of {' and '.join(lists)}, the source does not show how many: "
 
 
 def _among(tree: Tree, names: Sequence[str], pattern: str, alike: Sequence[str]) -> str:

@@ -190,7 +190,7 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         + ("; the regions are what the source predicts" if found else "")
         + (", over both modes" if len(target.modes) > 1 else "")
         + (f", and hold for {target.dtype}" if target.dtype else "")
-        + (f"; it does not tell what these are: {shown}" if unresolved else ""),
+        + (f"; it does not show what these are: {shown}" if unresolved else ""),
         regions=found,
         unresolved=unresolved,
         assumed_dtype=target.dtype,

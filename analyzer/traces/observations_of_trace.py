@@ -34,7 +34,7 @@ NEVER = (
 """What no trace contains."""
 NO_MODE = "whether it was training or inference: no graph tells, so the sources are read as inference"
 """What a trace lacks in addition if AOTAutograd compiled nothing."""
-ELSEWHERE = "a trace does not tell"
+ELSEWHERE = "a trace does not show it"
 STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)
 """A frame of a printed traceback with its line of source."""
 KERNELS = "kernels"
@@ -390,7 +390,7 @@ def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observati
 def _conditions(processes: Iterable[Process]) -> Iterator[str]:
     for process in processes:
         if lacks := process.lacks():
-            yield f"{process.file}: {lacks}: what is told here may not be all"
+            yield f"{process.file}: {lacks}: this report may be incomplete"
 
 
 def _pointed_at(seen: Observation) -> Iterator[str]:

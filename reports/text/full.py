@@ -648,7 +648,7 @@ class LongText:
             self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
         else:
             if target.unresolved:
-                self.wrapped("", f"{about}: the source does not tell what these are: {list_some(target.unresolved)}")
+                self.wrapped("", f"{about}: the source does not show what these are: {list_some(target.unresolved)}")
             if target.assumed_dtype:
                 self.wrapped("", f"{about}: the findings hold for {target.assumed_dtype}")
         bench = target.observation.bench

@@ -282,15 +282,15 @@ def test_only_what_the_source_establishes_is_a_region(name: str, reported: Calla
     assert sorted((region.name, region.instances) for region in found) == sorted(SAMPLES[name].regions)
     assert {region.state for region in found} <= {"predicted"}
     for region in found:
-        assert ("how many the source does not tell" in region.reason) == (region.instances == 0)
+        assert ("how many the source does not show" in region.reason) == (region.instances == 0)
 
 
 def test_what_the_source_does_not_tell_is_named(reported: Callable[[Sample], TargetReport]) -> None:
     target = reported(SAMPLES["a module of a helper that cannot be followed"])
     assert target.unresolved == ("self.backbone of Net",)
-    assert "does not tell what these are: self.backbone of Net" in target.verdict_reason
+    assert "does not show what these are: self.backbone of Net" in target.verdict_reason
     text = api.render(api.check("sample.py::Net", run=False, torch="2.13", cache=False), "text")
-    assert "sample.py::Net: the source does not tell what these are: self.backbone of Net" in text
+    assert "sample.py::Net: the source does not show what these are: self.backbone of Net" in text
 
 
 @pytest.mark.torch

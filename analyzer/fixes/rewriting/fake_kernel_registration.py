@@ -13,7 +13,7 @@ from tcready.static.diagnostics.rule import Declined
 from tcready.static.frontend.source import Source
 
 LACKS = "fake kernel"
-HOW = "The operator is told of: what it gives has sizes and types of what it is given"
+HOW = "Registers a fake kernel for the operator: results have sizes and types of its arguments"
 UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
 
 
@@ -59,7 +59,7 @@ def _values(call: ObservedCall, torch: str) -> list[str]:
         return _sized(call, torch) if not call.several else []
     if first.dtype or first.other_strides:
         return [first.empty(torch)]
-    # What one call of one type does not tell.
+    # What one call of one type does not show.
     others = (replace(first, other_strides=True), replace(first, dtype="float32"))
     return [each.empty(torch) for each in (first, *others)]
 

@@ -125,7 +125,7 @@ def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: i
     if settles_never(usual):
         events = [event for call in usual.calls if call.identical for event in call.recompiles]
         why = next((f" ({reason})" for event in events for reason in event.reasons), "")
-        return ("mend", f"an identical call recompiles{why}: mend that first, it hides what the sizes cost", None)
+        return ("mend", f"an identical call recompiles{why}: fix that first, it hides what the sizes cost", None)
     if not order:
         text = f"no advice: the default {_describe_failure(usual)}; no other setting is right for all sizes ({tried})"
         return "unknown", text, None

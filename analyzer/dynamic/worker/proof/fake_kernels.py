@@ -47,7 +47,7 @@ def disagreement(
             name = operator_registry.operator_name(operator)
             found.extend(_result_differences(name, predicted[0], result))
             if not operator_registry.declares_aliases(operator) and _in_memory(result) & _in_memory((args, kwargs)):
-                found.append(f"`{name}` gives memory of what it is given, of which its schema does not tell")
+                found.append(f"`{name}` returns memory of an argument, which its schema does not declare")
             if not found and any(name in text for _, text in sources):
                 found.extend(_disagreement_for(operator, given))
         return result
