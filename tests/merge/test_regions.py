@@ -232,7 +232,7 @@ def test_from_the_source_alone_a_list_counts_once_and_bare_torch_is_left_out() -
     assert (found.name, found.instances, found.ops_share) == ("encoder.layer.*.mlp", 0, None)
     assert found.code == "for module in model.encoder.layer:\n    module.mlp.compile()"
     assert found.reason == (
-        "in each member of model.encoder.layer, how many the source does not show: no break predicted in 2 modules"
+        "in each member of model.encoder.layer, the source does not show how many: no break predicted in 2 modules"
     )
 
 

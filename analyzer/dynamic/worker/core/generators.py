@@ -38,8 +38,8 @@ class Generators:
 
 
 @contextlib.contextmanager
-def generators_kept() -> Iterator[None]:
-    """Restore the states when the context ends."""
+def restore_generators() -> Iterator[None]:
+    """Restore the states of all generators when the context ends."""
     python, cpu = random.getstate(), torch.get_rng_state()
     on_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy")

@@ -23,7 +23,7 @@ from tcready.dynamic.worker.core import pipeline, reached
 from tcready.dynamic.worker.core.case import Case, RunError
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.frames import FrameNames, is_cell
-from tcready.dynamic.worker.core.generators import generators_kept
+from tcready.dynamic.worker.core.generators import restore_generators
 from tcready.dynamic.worker.core.journal import NOT_REQUESTED, Journal, one_line
 from tcready.dynamic.worker.core.lines import can_watch
 from tcready.dynamic.worker.core.request import DROPPED_IN_A_BENCH, Work, ended_early, read_state
@@ -323,7 +323,7 @@ def _isolated_state() -> Iterator[None]:
     dtype, device = torch.get_default_dtype(), torch.get_default_device()
     try:
         with (
-            generators_kept(),
+            restore_generators(),
             warnings.catch_warnings(),
             torch.inference_mode(False),
             torch.set_grad_enabled(True),

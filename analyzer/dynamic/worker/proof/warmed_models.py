@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.core.calling import autocast, seed_generators
 from tcready.dynamic.worker.core.context import Context
-from tcready.dynamic.worker.core.generators import generators_kept
+from tcready.dynamic.worker.core.generators import restore_generators
 from tcready.dynamic.worker.inputs.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.behaviour_differences import difference
@@ -62,7 +62,7 @@ class CalledBefore:
         case = fresh(self._context.cases[0])
         if is_module:
             model.eval()
-        with generators_kept(), heard(), torch.no_grad(), autocast(self._context):
+        with restore_generators(), heard(), torch.no_grad(), autocast(self._context):
             seed_generators()
             model(*case.args, **case.kwargs)
         for module in model.modules() if is_module else ():
