@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import run
+from observing import torch_between
 from tcready import api
 from tcready.schema.enums import TcreadyError
 from tcready.schema.observation import Observation
@@ -82,6 +83,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(root, seen)
 
 
+@torch_between((2, 12), (3, 0), "torch 2.11 logs no names of functions")
 def test_the_trace_of_a_run_says_what_the_run_saw(made: Made) -> None:
     direct, traced = made.direct, made.traced("of_the_run")
     assert traced.target == direct.target
