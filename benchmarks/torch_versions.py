@@ -5,7 +5,8 @@
     python benchmarks/torch_versions.py --here             under the torch of this interpreter
 
 `--derive` writes the version's table (`torch_tables.py`), records what it does with every sample (`constructs.py`) and
-derives which claims hold (`claims.py`): read the diff. With `--environment FOLDER` the environment and each finished
+derives which claims hold (`claims.py`): read the diff. `--failed` runs only the tests that failed in the recorded run and
+merges their results. With `--environment FOLDER` the environment and each finished
 part of the table stay there, and a second run goes on from them.
 
 README and metadata name the versions of that file and no others. It exits 1 if a test failed.
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,16 @@ def derive(python: Path, folder: Path) -> None:
     subprocess.run([sys.executable, script["claims"]], check=True)
 
 
-def run(python: Path, workers: str, more: list[str]) -> dict[str, Any]:
-    """Runs the tests; versions, counts, and the names of those that failed."""
+def facts_of(python: Path) -> tuple[str, str]:
+    """The versions of torch and Python."""
     shown = subprocess.run([str(python), "-c", FACTS], check=True, capture_output=True, text=True).stdout
     torch, version = json.loads(shown)
+    return torch, version
+
+
+def run(python: Path, workers: str, tests: Sequence[str], more: list[str]) -> dict[str, Any]:
+    """Runs the tests; versions, counts, and the names of those that failed."""
+    torch, version = facts_of(python)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
@@ -76,7 +84,7 @@ def run(python: Path, workers: str, more: list[str]) -> dict[str, Any]:
             "not release",
             "-n",
             workers,
-            *TESTS,
+            *tests,
             f"--junit-xml={report}",
             *more,
         ]
@@ -102,6 +110,23 @@ def run(python: Path, workers: str, more: list[str]) -> dict[str, Any]:
     }
 
 
+def failed_before(torch: str, path: Path) -> dict[str, Any]:
+    """The recorded run under that torch. Raises StopIteration if there is none."""
+    return next(row for row in json.loads(path.read_text("utf-8")) if row["torch"] == torch)
+
+
+def node_id(name: str) -> str:
+    """`tests/dynamic/test_plan.py::test_x[infer]`, of `tests.dynamic.test_plan::test_x[infer]`."""
+    module, _, test = name.partition("::")
+    return f"{module.replace('.', '/')}.py::{test}"
+
+
+def merged(before: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
+    """A recorded run after the tests that failed in it ran again."""
+    counts = {name: before[name] + again[name] for name in ("passed", "skipped")}
+    return {**before, **counts, "commit": again["commit"], "failed": again["failed"]}
+
+
 def keep(row: dict[str, Any], path: Path = RECORD) -> None:
     """Puts the row in place of what the file has of the same torch."""
     rows = json.loads(path.read_text("utf-8")) if path.exists() else []
@@ -116,6 +141,7 @@ def main() -> int:
     parser.add_argument("--here", action="store_true", help="use the torch of this interpreter")
     parser.add_argument("--python", type=Path, help="use this interpreter, which has torch and the tests' packages")
     parser.add_argument("--derive", action="store_true", help="derive table, record and claims before the tests")
+    parser.add_argument("--failed", action="store_true", help="run only what failed in the recorded run")
     parser.add_argument("--environment", type=Path, help="make the environment there, and keep it")
     parser.add_argument("--workers", default="auto", help="for pytest -n")
     parser.add_argument("--output", type=Path, default=RECORD)
@@ -128,7 +154,13 @@ def main() -> int:
         python = environment(folder, options.version) if options.version else given
         if options.derive:
             derive(python, folder)
-        row = run(python, options.workers, more)
+        if options.failed:
+            before = failed_before(facts_of(python)[0], options.output)
+            if not before["failed"]:
+                return 0
+            row = merged(before, run(python, options.workers, [*map(node_id, before["failed"])], more))
+        else:
+            row = run(python, options.workers, TESTS, more)
     keep(row, options.output)
     print(json.dumps(row, indent=2))
     return 1 if row["failed"] else 0
