@@ -762,9 +762,9 @@ def common_answer(answers: set[bool | None]) -> Value:
 def join_answers(answers: Iterable[Value]) -> Value:
     """Return what a question has as its answer for any of several values; usual is what all of them usually are."""
     found = [*answers]
-    usual = {*map(likely, found)}
+    usual, *others = {*map(likely, found)}
     made = join(*map(whole, found))
-    return prefer(*usual, made) if len(usual) == 1 else made
+    return made if others else prefer(usual, made)
 
 
 def truth(value: Value) -> bool | None:

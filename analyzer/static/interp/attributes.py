@@ -658,7 +658,7 @@ class Attributes(Component):
         if isinstance(value, Tensor) and value.subclass is None:
             own = self.engine.operations.is_of_tensors(name)
             return Const(True) if own and value.sure else prefer(Const(own), Plain("bool", "call"))
-        if isinstance(value, Const) and not value.opaque:
+        if isinstance(value, Const) and value.enum is None:
             return Const(hasattr(value.value, name))
         if isinstance(value, External) and self.engine.operations.is_known(f"{value.name}.{name}"):
             return Const(True)

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from types import FrameType
 from typing import Any
 
@@ -136,8 +136,7 @@ class Writes:
         if self._notes is None or (event != "open" and event not in _OTHER) or _is_import():
             return
         if event != "open":
-            named = [each if not isinstance(each, str) or not _is_temporary(each) else "" for each in args[:2]]
-            self._notes.append(f"{event} {named!r}" if event != "socket.connect" else event)
+            self._notes.append(f"{event} {args[:2]!r}" if event != "socket.connect" else event)
             return
         path, _, flags = args
         writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
@@ -156,31 +155,39 @@ class Writes:
         """Record the writes in the context; the result is complete at its end."""
         found: dict[str, Any] = {}
         self._notes, self._begun = [], {}
-        save = torch.save
+        drawn: list[str] = []
+        save, draw = torch.save, tempfile._RandomNameSequence.__next__  # type: ignore[attr-defined]
 
         def noting(saved: Any, file: Any, *args: Any, **kwargs: Any) -> None:
             if isinstance(file, (str, os.PathLike)):  # C++ code opens it, of which no audit hook hears
                 self._begun.setdefault(os.path.abspath(os.fsdecode(file)), 0)
             save(saved, file, *args, **kwargs)
 
+        def drawing(names: Any) -> str:
+            drawn.append(draw(names))
+            return drawn[-1]
+
         torch.save = noting
+        tempfile._RandomNameSequence.__next__ = drawing  # type: ignore[attr-defined]
         try:
             yield found
         finally:
             torch.save = save
+            tempfile._RandomNameSequence.__next__ = draw  # type: ignore[attr-defined]
             notes, begun, self._notes = self._notes, self._begun, None
-            temporary = {name: _written(name, start) for name, start in begun.items() if _is_temporary(name)}
-            found |= {f"file {name}": _written(name, start) for name, start in begun.items() if name not in temporary}
-            if temporary:  # their names are drawn
-                found["temporary files"] = sorted(temporary.values())
+            written: dict[str, list[str]] = {}
+            for name, start in begun.items():
+                written.setdefault(f"file {_mask(name, drawn)}", []).append(_written(name, start))
+            found |= {name: sorted(hashes) if len(hashes) > 1 else hashes[0] for name, hashes in written.items()}
             if notes:
-                found["what was done to files and processes"] = notes
+                found["what was done to files and processes"] = [_mask(note, drawn) for note in notes]
 
 
-def _is_temporary(name: str) -> bool:
-    """Return whether a file is in the folder for temporary files, and not in the working directory."""
-    folder = os.path.join(os.path.realpath(tempfile.gettempdir()), "")
-    return os.path.realpath(name).startswith(folder) and not name.startswith(os.path.join(os.getcwd(), ""))
+def _mask(text: str, drawn: Iterable[str]) -> str:
+    """Replace what `tempfile` drew for the names of files."""
+    for name in drawn:
+        text = text.replace(name, "*")
+    return text
 
 
 def _is_import() -> bool:
