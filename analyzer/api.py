@@ -638,7 +638,7 @@ def explain(
         return known[0]
     if named:
         raise TcreadyError(
-            f"there is no finding {fingerprint} in {', '.join(named)}, as far as the source tells: "
+            f"there is no finding {fingerprint} in {', '.join(named)}, as far as the source shows: "
             "name the report of the run, if it is one of those"
         )
     raise TcreadyError(

@@ -47,7 +47,7 @@ class Named:
     @property
     def warning(self) -> str:
         """Return a warning if the sources were not found."""
-        return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
+        return f"{self.text}: its sources were not found, so only the run reports on it"
 
 
 def find_models(names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer") -> tuple[Named, ...]:

@@ -32,7 +32,7 @@ NEVER = (
     "outputs compared with eager, and speed",
 )
 """What no trace contains."""
-NO_MODE = "whether it was training or inference: no graph tells, so the sources are read as inference"
+NO_MODE = "whether it was training or inference: no graph shows it, so the sources are read as inference"
 """What a trace lacks in addition if AOTAutograd compiled nothing."""
 ELSEWHERE = "a trace does not show it"
 STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)

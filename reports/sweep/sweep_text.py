@@ -79,7 +79,7 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
             yield f"  {same}"
     if sweep.sites:
         yield ""
-        yield "NEXT    `tcready check TARGET` tells all of one model, `tcready fix TARGET --verify` tries changes"
+        yield "NEXT    `tcready check TARGET` shows one model in full, `tcready fix TARGET --verify` tries changes"
     if report.warnings:
         yield ""
         yield f"{number(len(report.warnings), 'warning')}: -v and the JSON have them"

@@ -70,7 +70,7 @@ def headline(sweep: Sweep) -> str:
 
 def effort(sweep: Sweep) -> str:
     """Return how much was computed, and how long that took."""
-    return f"{number(sweep.made, 'result')} worked out in {duration(sweep.seconds)}, {sweep.taken} taken from the store"
+    return f"{number(sweep.made, 'result')} computed in {duration(sweep.seconds)}, {sweep.taken} taken from the store"
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_a_run_whose_report_was_damaged_counts_as_none(project: Path, damage: by
     ("arguments", "words"),
     [
         (["1234567"], "there is no finding 1234567 in the last run here or in this folder: name the report"),
-        (["1234567", "model.py"], "there is no finding 1234567 in model.py, as far as the source tells"),
+        (["1234567", "model.py"], "there is no finding 1234567 in model.py, as far as the source shows"),
         (["1234567", "r.json"], "there is no finding 1234567 in r.json"),
         (["1", "r.json", "model.py"], "r.json is a report and model.py a target"),
         (["1", "absent.json"], "absent.json: No such file"),

@@ -159,7 +159,7 @@ DECLINED = {
     "one of several modules": (
         "self.ls = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)])",
         "i = x.argmax()\nreturn self.ls[i](x)",
-        "of modules, every one would have to be worked out",
+        "of modules, each would have to be computed",
     ),
     "a context of a stack": (
         "",

@@ -238,9 +238,9 @@ def get_inputs():
 CLASS = "class Model"
 KERNELS = {
     "x.new_empty(x.shape, dtype=torch.float32)": None,
-    "torch.empty_like(x, dtype=torch.float32)": "strides (1, 4), and it gives",
-    "torch.empty_like(x, memory_format=torch.contiguous_format)": "tells of (4, 8) of torch.float64",
-    "x.new_empty((4, 8), dtype=torch.float32)": "tells of (4, 8) of torch.float32",
+    "torch.empty_like(x, dtype=torch.float32)": "strides (1, 4), and the operator",
+    "torch.empty_like(x, memory_format=torch.contiguous_format)": "returns (4, 8) of torch.float64",
+    "x.new_empty((4, 8), dtype=torch.float32)": "returns (4, 8) of torch.float32",
     "x.new_empty(x.shape, dtype=torch.float32), x": "compiled code differs",
 }
 
@@ -316,7 +316,7 @@ def test_sizes_that_are_equal_by_chance_refute_a_fake_kernel(tmp_path: Path) -> 
     assert result.failure is None
     assert "with other sizes" in (result.trials[0].difference or "")
     assert result.trials[1].difference is None
-    assert "tells of (4, 8) of torch.float32" in (result.trials[2].difference or "")  # called with another k
+    assert "returns (4, 8) of torch.float32" in (result.trials[2].difference or "")  # called with another k
 
 
 @pytest.mark.parametrize(

@@ -1024,7 +1024,7 @@ def test_a_result_that_was_cut_short_is_made_again(
         base.commit()
         capsys.readouterr()
         assert run("sweep", *READ) == 0
-        assert "1 result worked out" in capsys.readouterr().out
+        assert "1 result computed" in capsys.readouterr().out
     base.execute("UPDATE results SET ground = '{'")
     base.commit()
     base.close()

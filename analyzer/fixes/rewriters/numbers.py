@@ -384,7 +384,7 @@ class Uses:
         if isinstance(other, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
             return INTO_TEXT
         if isinstance(other, (cst.List, cst.Tuple)):
-            return "it tells how often a list is repeated"
+            return "it says how often a list is repeated"
         factor = other.evaluated_value if isinstance(other, cst.Integer) else 1
         is_product = isinstance(whole.operator, cst.Multiply) and factor >= FAR
         if is_product or isinstance(whole.operator, cst.LeftShift):
@@ -660,7 +660,7 @@ def index_numbers(place: Located) -> Ways:
         return
     values = given[0]
     if not isinstance(values, (cst.List, cst.Tuple)) or not values.elements:
-        yield Declined("what the list holds is not written here; of modules, every one would have to be worked out")
+        yield Declined("what the list holds is not written here; of modules, each would have to be computed")
         return
     if isinstance(node.value, cst.Name) and any(
         not isinstance(piece.parents[each], cst.Subscript) for each in uses.loads(node.value.value)

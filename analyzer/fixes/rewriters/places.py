@@ -18,7 +18,7 @@ LISTING = frozenset("tolist flatten squeeze ravel".split())
 """Methods between `nonzero()` and a loop that do not change the places."""
 UNSAFE = "what the loop computes for some positions is computed for all, and selected by the mask"
 OTHER_BODY = (
-    "the loop does more at each place than write a value worked out of the same place (`out[i] = f(x[i])`): "
+    "the loop does more at each place than write a value computed from the same place (`out[i] = f(x[i])`): "
     "write it over whole tensors, with `torch.where` on the mask"
 )
 MODULE = (

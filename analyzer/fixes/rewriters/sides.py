@@ -188,7 +188,7 @@ def _filled(node: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) 
         if "." in name:
             raise Refused("a side reads an attribute that it changed")
         if not isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) and times_read(node, name) > 1:
-            raise Refused(f"`{name}` is used more than once where it would have to be worked out in place")
+            raise Refused(f"`{name}` is used more than once where it would have to be computed in place")
     return expression(text(node), **used)
 
 

@@ -36,7 +36,7 @@ from tcready.schema.enums import TcreadyError, visible
 from tcready.schema.progress import Progress
 
 INSTRUCTIONS = (
-    "tcready tells whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads "
+    "tcready checks whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads "
     "the source and executes nothing. `rule` explains a code or the id of a finding. Propose a change, as "
     "`fix` gives it or as a diff of your own, put it to `prove`, and keep it only if the proof holds. "
     "`plan` finds out which parts to compile, `bench` whether it pays. `plan`, `prove`, `bench`, and "

@@ -56,7 +56,7 @@ def render_check(report: Report, *, third_party: bool, skip: int) -> ToolAnswer:
     head += [sentence] if (sentence := narrowed_sentence(shown)) else []
     ran = any(target.was_run for target in shown.targets)
     head.append("the model was run" if ran else "read only, nothing was executed")
-    after = "\n`rule` with a code or an id of these tells why it hurts and what to write instead." if found else ""
+    after = "\n`rule` with a code or an id of these says why it hurts and what to write instead." if found else ""
     data = {
         "executed": ran,
         "counts": {level: sum(f.level == level for f in found) for level in reversed(LEVELS)},
@@ -272,7 +272,9 @@ def require_results(report: Report) -> None:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
     if all(target.verdict == "unknown" for target in report.targets):
         first = next((target for target in report.targets if target.was_run), report.targets[0])
-        raise TcreadyError(f"{first.target}: {_why_unknown(first)} (`check` without `run` tells what the source shows)")
+        raise TcreadyError(
+            f"{first.target}: {_why_unknown(first)} (`check` without `run` reports what the source shows)"
+        )
 
 
 def _why_unknown(target: TargetReport) -> str:

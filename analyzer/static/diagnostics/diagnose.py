@@ -729,7 +729,7 @@ def _evidence(diagnosis: Diagnosis, written: str, conditions: tuple[Condition, .
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
     tensors = [t for v in flat if (t := tensor_of(v))]
-    unsure = "" if all(tensor.sure for tensor in tensors) else ", as far as the source tells"
+    unsure = "" if all(tensor.sure for tensor in tensors) else ", as far as the source shows"
     if isinstance(fact, (Test, Loop)) and tensors:
         yield f"`{shown}` is a tensor{unsure}"
     elif tensors:

@@ -118,10 +118,10 @@ def _result_differences(name: str, predicted: Any, given: Any) -> list[str]:
     """Return how the tensors of a result differ from the prediction."""
     one, other = pytree.tree_leaves(predicted), pytree.tree_leaves(given)
     if len(one) != len(other):
-        return [f"the fake kernel of `{name}` tells of {len(one)} values, and it gives {len(other)}"]
+        return [f"the fake kernel of `{name}` returns {len(one)} values, and the operator {len(other)}"]
     pairs = [pair for pair in zip(one, other, strict=True) if all(isinstance(each, torch.Tensor) for each in pair)]
     return [
-        f"the fake kernel of `{name}` tells of {_words(fake)}, and it gives {_words(real)}"
+        f"the fake kernel of `{name}` returns {_words(fake)}, and the operator {_words(real)}"
         for fake, real in pairs
         if not _agree(fake, real)
     ]
