@@ -267,7 +267,7 @@ class _Reader:
         for frame in data["dynamo_start"]["stack"]:
             file = self.strings.get(frame["filename"])
             missing |= file is None
-            stack.append((file or "", _line(frame["line"]), frame["name"] or ""))
+            stack.append((file or "", _line(frame["line"]), str(frame["name"] or "")))
         self.process.unknown_strings += missing
         compilation.stack = tuple(stack)
         if stack and stack[-1][0]:

@@ -275,7 +275,7 @@ def test_an_operator_that_gives_memory_of_what_it_is_given_has_no_fake_kernel(tm
         ProofRequest((Variant("rows", ((str(path), before.replace(CLASS, made)),)),)),
     )
     assert result.failure is None
-    assert "`tcr_alias::rows` gives memory of what it is given" in (result.trials[0].difference or "")
+    assert "`tcr_alias::rows` returns memory of an argument" in (result.trials[0].difference or "")
 
 
 OF_A_SIZE = """\
