@@ -5,9 +5,10 @@
     python benchmarks/torch_versions.py --here             under the torch of this interpreter
 
 `--derive` writes the version's table (`torch_tables.py`), records what it does with every sample (`constructs.py`) and
-derives which claims hold (`claims.py`): read the diff. `--failed` runs only the tests that failed in the recorded run and
-merges their results. With `--environment FOLDER` the environment and each finished
+derives which claims hold (`claims.py`): read the diff. With `--environment FOLDER` the environment and each finished
 part of the table stay there, and a second run goes on from them.
+
+`--failed` runs only the tests that failed in the recorded run, and merges their results.
 
 README and metadata name the versions of that file and no others. It exits 1 if a test failed.
 """

@@ -32,7 +32,9 @@ from tcready.static.domain.values import (
     Unknown,
     Value,
     holds_tensor,
+    is_answer,
     is_compared_by_members,
+    is_flag,
     is_key,
     is_open,
     is_word,
@@ -160,17 +162,11 @@ def _boolean(op: str, left: Value, right: Value) -> Value | None:
             continue
         if one == ABSORBING.get(op):
             return one
-        if one == NEUTRAL[op] and isinstance(other, Plain) and other.kind == "bool":
+        if one == NEUTRAL[op] and is_flag(other):
             return other
-        if isinstance(one, Choice) and all(map(_is_bool, options(one))):
+        if isinstance(one, Choice) and all(is_answer(each) or is_flag(each) for each in options(one)):
             return join(*(_binary(op, each, other) for each in options(one)))
     return None
-
-
-def _is_bool(value: Value) -> bool:
-    return (isinstance(value, Const) and isinstance(value.value, bool) and not value.opaque) or (
-        isinstance(value, Plain) and value.kind == "bool"
-    )
 
 
 def _apart_from_numbers(left: Value, right: Value) -> list[tuple[Value, Value]] | None:

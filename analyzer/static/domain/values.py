@@ -669,6 +669,11 @@ def is_answer(value: Value) -> bool:
     return isinstance(value, Const) and type(value.value) is bool
 
 
+def is_flag(value: Value) -> bool:
+    """Return whether it is a bool that the source does not decide."""
+    return isinstance(value, Plain) and value.kind == "bool"
+
+
 def is_member(value: Value) -> bool:
     """Return whether it is any member of an enum."""
     return all(isinstance(v, Const) and v.enum is not None for v in options(value))

@@ -43,6 +43,7 @@ from tcready.static.domain.values import (
     holds_tensor,
     is_captured,
     is_compared_by_members,
+    is_flag,
     is_key,
     is_none,
     is_place,
@@ -236,7 +237,7 @@ class Expressions(Component):
                         frame.confidence = lower
                     elif answer.likely is None:
                         bare = values[-1]  # it is the result only if it ends the chain
-                        first.append(Const(short) if _is_flag(bare) else bare)
+                        first.append(Const(short) if is_flag(bare) else bare)
                 self.engine.truth.follow(operand, kind == "and", answer, about, frame)
                 frame.env = self.engine.truth.narrow(operand, kind == "and", frame)
             else:
@@ -244,7 +245,7 @@ class Expressions(Component):
         if guess is None:
             guess = join(*first, likely(values[-1]))
         if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
-            values = [Const(short) if _is_flag(value) else value for value in values]
+            values = [Const(short) if is_flag(value) else value for value in values]
         found = join(*values)
         return found if guess == found else prefer(guess, found)
 
@@ -928,10 +929,6 @@ def _is_text(value: Value) -> bool:
     if isinstance(value, Const):
         return isinstance(value.value, str)
     return isinstance(value, Plain) and value.kind == "str"
-
-
-def _is_flag(value: Value) -> bool:
-    return isinstance(value, Plain) and value.kind == "bool"
 
 
 def _inside(node: Comprehension) -> list[ast.AST]:

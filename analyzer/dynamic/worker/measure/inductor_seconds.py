@@ -66,8 +66,7 @@ class InductorClock:
                 cold += max(0.0, first - warm)
                 steady += warm
         except Exception as error:
-            why = f"raised with Inductor: {compile_error(error, context)}"
-            return replace(placement, sound=False, reason=why, backend="inductor")
+            return excluded(placement, compile_error(error, context))
         return replace(placement, compile_seconds=round(cold, 3), steady_seconds=round(steady, 6), backend="inductor")
 
     def in_turn(self, context: Context, placements: Sequence[Placement]) -> SteadyTimes:
@@ -85,6 +84,11 @@ class InductorClock:
             return SteadyTimes(missing=one_line(error, context.work.root))
         finally:
             dynamo.reset()
+
+
+def excluded(placement: Placement, failure: str) -> Placement:
+    """Return a placement that raises with Inductor, so that it is not recommended."""
+    return replace(placement, sound=False, reason=f"raised with Inductor: {failure}", backend="inductor")
 
 
 def _not_now(context: Context, placements: Sequence[Placement]) -> str:

@@ -234,7 +234,7 @@ def raises_with_inductor(context: Context, code: str, expected: ExpectedOutputs)
                 call(context, placing(model), case)
             if expected.steps:
                 _train(context, placing, case, expected.steps[index])
-    except Exception as error:
+    except Exception as error:  # of Inductor, or of the model itself
         return compile_error(error, context)
     finally:
         dynamo.reset()

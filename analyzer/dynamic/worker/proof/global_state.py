@@ -156,6 +156,7 @@ class Writes:
         found: dict[str, Any] = {}
         self._notes, self._begun = [], {}
         drawn: list[str] = []
+        # the audit event of `tempfile` has the path, and not which part of it was drawn
         save, draw = torch.save, tempfile._RandomNameSequence.__next__  # type: ignore[attr-defined]
 
         def noting(saved: Any, file: Any, *args: Any, **kwargs: Any) -> None:

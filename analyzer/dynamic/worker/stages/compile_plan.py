@@ -14,7 +14,7 @@ from tcready.dynamic.worker.core.step import Step
 from tcready.dynamic.worker.core.toolchain import missing_toolchain
 from tcready.dynamic.worker.measure import gradients
 from tcready.dynamic.worker.measure.dispatch_counts import below
-from tcready.dynamic.worker.measure.inductor_seconds import InductorClock
+from tcready.dynamic.worker.measure.inductor_seconds import InductorClock, excluded
 from tcready.dynamic.worker.plan.choice import (
     HOT,
     NEAR,
@@ -542,8 +542,7 @@ def _try_settings_with_inductor(study: _Study) -> None:
         failure = raises_with_inductor(context, best.placement.code, study.expected)
         if failure is None:
             return
-        rejected = replace(best.placement, sound=False, reason=f"raised with Inductor: {failure}", backend="inductor")
-        study.placements = [rejected if each is best.placement else each for each in study.placements]
+        study.placements = [excluded(each, failure) if each is best.placement else each for each in study.placements]
 
 
 def _complete_plan(study: _Study) -> Plan:
