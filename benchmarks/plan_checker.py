@@ -3,15 +3,15 @@
     python plan_checker.py JOB.json RESULT.json
 
 The job: `zoo` (a folder for sys.path), `build` (`module:function`; its call with `kwargs` gives (module, args,
-kwargs)), `snippets` (each executed with `model` and `torch` bound), `timed` (snippets whose calls are timed), `oracle`
-and `timeout` (seconds for one snippet). The result: `snippets` and `timed` in the same order, and `oracle`.
+kwargs)), `snippets` (each executed with `model` and `torch` bound), `oracle` and `timeout` (seconds for one snippet).
+The result: `snippets` in the same order, and `oracle`. A job with `timed`, one snippet, gives `seconds` alone.
 
 Nothing here is tcready's: it is what tcready's claims are held against. Each snippet has a process of its own, forked
 from one that built the model once, for the imports, and compiled nothing. `torch.compile` has an eager backend there
 that knows when a graph runs. The model is called three times; of the third call all ATen dispatches are counted, and
 those inside graphs. Eval mode, no gradients, seed 0 before the build and 1 before each call.
 
-Snippets are timed with Inductor, on the GPU if there is one, in turn and each in a new process: ROUNDS times.
+A snippet is timed with Inductor, on the GPU if there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import contextlib
 import copy
 import importlib
 import json
-import math
 import os
 import signal
 import statistics
@@ -37,7 +36,6 @@ import torch._dynamo
 from torch.utils._python_dispatch import TorchDispatchMode
 
 CALLS = 3
-ROUNDS = 3
 WARM_UP = 5
 TIMED = 40
 """Calls of a round before and while it is timed."""
@@ -285,9 +283,8 @@ def oracle(model: Model) -> dict[str, Any]:
     return {"share": calls.in_any(set(whole)) / total if total else 0.0, "modules": whole, "ops": total}
 
 
-def timed(model: Model, code: str) -> dict[str, Any]:
+def timed(model: Model, code: str) -> dict[str, float]:
     """Return the median seconds of a call after `code` was executed."""
-    torch.compile = _compile
     device = "cuda" if torch.cuda.is_available() else "cpu"
     made, args, kwargs = model.fresh()
     made.to(device)
@@ -302,7 +299,7 @@ def timed(model: Model, code: str) -> dict[str, Any]:
             names["model"](*args, **kwargs)
             wait()
             seconds.append(time.perf_counter() - start)
-    return {"seconds": statistics.median(seconds[WARM_UP:]), "error": ""}
+    return {"seconds": statistics.median(seconds[WARM_UP:])}
 
 
 def apart(work: Callable[[], dict[str, Any]], timeout: int) -> dict[str, Any]:
@@ -329,14 +326,17 @@ def apart(work: Callable[[], dict[str, Any]], timeout: int) -> dict[str, Any]:
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    if "timed" in job:
+        signal.alarm(int(job["timeout"]))
+        found = timed(Model(job["zoo"], job["build"], job["kwargs"]), job["timed"])
+        Path(sys.argv[2]).write_text(json.dumps(found), "utf-8")
+        return
     torch.compile = compile_eagerly
     torch.set_num_threads(1)  # a pool of threads does not outlive a fork
     model = Model(job["zoo"], job["build"], job["kwargs"])
     model.fresh()
     timeout = int(job["timeout"])
     result = {"snippets": [apart(lambda code=code: snippet(model, code), timeout) for code in job["snippets"]]}  # type: ignore[misc]
-    rounds = [[apart(lambda code=code: timed(model, code), timeout) for code in job["timed"]] for _ in range(ROUNDS)]  # type: ignore[misc]
-    result["timed"] = [min(each, key=lambda one: one.get("seconds", math.inf)) for each in zip(*rounds, strict=True)]
     if job["oracle"]:
         result["oracle"] = apart(lambda: oracle(model), 4 * timeout)  # type: ignore[assignment]
     Path(sys.argv[2]).write_text(json.dumps(result), "utf-8")

@@ -12,8 +12,9 @@ is `torch.compile(model)`; `oracle` the best of it and of all modules that compi
 first; what raises or gives what eager does not counts as nothing in both. Exits 1 if a snippet fails, or a
 recommendation is below `plain` or below 0.95 of `oracle`.
 
-With `--time`, calls after the recommended lines are timed in turn with calls after `model.compile()`, under Inductor,
-on the GPU if there is one; exits 1 if a recommendation is slower by more than 5 %.
+With `--time`, calls after the recommended lines are timed in turn with calls after `model.compile()`, if the lines
+are others than that, under Inductor and on the GPU if there is one. Exits 1 if a recommendation is slower by more than
+5 %.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -43,6 +46,7 @@ BELOW_PLAIN = 0.001
 OF_ORACLE = 0.95
 COMPILED = "model.compile()"
 SLOWER = 1.05
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,8 @@ class Row:
         return not self.failed and self.share < OF_ORACLE * self.oracle
 
 
-def printed(plan: Plan) -> Iterator[Printed]:
-    """Every snippet of a plan."""
+def printed(plan: Plan, recommended_only: bool) -> Iterator[Printed]:
+    """Every snippet of a plan, or the recommended lines alone."""
 
     def of(what: str, placement: Placement | None) -> Iterator[Printed]:
         if placement is not None and placement.sound:
@@ -138,6 +142,8 @@ def printed(plan: Plan) -> Iterator[Printed]:
 
     if plan.code:
         yield Printed("recommended", plan.code, plan.share)
+    if recommended_only:
+        return
     for placement in plan.alternatives:
         if placement.share:  # one that puts nothing in graphs says so
             yield from of(placement.name, placement)
@@ -158,8 +164,9 @@ def out(plan: Plan) -> Iterator[str]:
             yield f"region {trial.name}: {trial.reason}"
 
 
-def row(record: dict[str, Any], zoo: str, python: str, timeout: float, *, time_calls: bool, with_oracle: bool) -> Row:
+def row(record: dict[str, Any], args: argparse.Namespace) -> Row:
     """Plans one record's model and executes what the plan prints."""
+    zoo, python, timeout = str(Path(args.zoo).resolve()), args.python, args.timeout
     empty = Row(record["id"], record["target"], bool(record["break_sites"]))
     spec = record["spec"]
     with tempfile.TemporaryDirectory() as folder:
@@ -170,18 +177,14 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float, *, time_c
         if seen.plan is None or stage is None or stage.state != "pass":
             states = [f"{s.stage}: {s.detail}" for s in seen.stages if s.state == "fail"]
             return dataclasses.replace(empty, failed="; ".join(states) or "no plan")
-        snippets = list(printed(seen.plan))
+        snippets = list(printed(seen.plan, args.recommended_only))
         codes = list(dict.fromkeys([PLAIN, *(one.code for one in snippets)]))
-        job = {
-            "zoo": zoo,
-            "build": spec["build"],
-            "kwargs": spec["kwargs"],
-            "snippets": codes,
-            "timed": [seen.plan.code, COMPILED] if time_calls and seen.plan.code else [],
-            "oracle": with_oracle,
-            "timeout": timeout,
-        }
-        found = executed(job, Path(folder), python)
+        model = {"zoo": zoo, **{name: spec[name] for name in ("build", "kwargs")}, "timeout": timeout}
+        oracle = not (args.without_oracle or args.recommended_only)
+        found = executed({**model, "snippets": codes, "oracle": oracle}, Path(folder), python, CUDA_VISIBLE_DEVICES="")
+        times = None
+        if args.time and seen.plan.code not in ("", COMPILED):
+            times = timed(model, seen.plan.code, Path(folder), python)
     if isinstance(found, str):
         return dataclasses.replace(empty, failed=f"checker: {found}")
     by_code = dict(zip(codes, found["snippets"], strict=True))
@@ -200,24 +203,37 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float, *, time_c
         checked=tuple(checked(one, by_code[one.code]) for one in snippets),
         out=tuple(out(seen.plan)),
         cut=seen.plan.cut,
-        times=times_of(found["timed"]),
+        times=times,
         failed=f"oracle: {modules['error']}" if modules.get("error") else "",
     )
 
 
-def times_of(found: list[dict[str, Any]]) -> tuple[float, float] | None:
-    """Return the seconds of both snippets; None if nothing was timed, or `model.compile()` raised."""
-    if not found or "seconds" not in found[1]:
-        return None
-    return found[0].get("seconds", float("inf")), found[1]["seconds"]
+def timed(model: dict[str, Any], code: str, folder: Path, python: str) -> tuple[float, float] | None:
+    """Return the seconds of a call after the code, and after `model.compile()`; None if nothing times that.
+
+    Both are timed in turn, each in a new process, ROUNDS times; the least counts. Code that raises takes forever.
+    """
+    seconds: dict[str, list[float]] = {code: [], COMPILED: []}
+    for _ in range(ROUNDS):
+        for each in seconds:
+            found = executed({**model, "timed": each}, folder, python)
+            seconds[each].append(math.inf if isinstance(found, str) else found["seconds"])
+    least = min(seconds[code]), min(seconds[COMPILED])
+    return None if math.isinf(least[1]) else least
 
 
-def executed(job: dict[str, Any], folder: Path, python: str) -> Any:
-    """What the checker says; a text where it ended without saying."""
+def executed(job: dict[str, Any], folder: Path, python: str, **environment: str) -> Any:
+    """Return the checker's result, or the end of its output if it gave none."""
     asked, answer = folder / "job.json", folder / "result.json"
+    answer.unlink(missing_ok=True)
     asked.write_text(json.dumps(job), "utf-8")
     done = subprocess.run(
-        [python, str(CHECKER), str(asked), str(answer)], cwd=folder, capture_output=True, text=True, check=False
+        [python, str(CHECKER), str(asked), str(answer)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if not answer.is_file():
         return " ".join(done.stderr.split())[-400:] or f"exit {done.returncode}"
@@ -307,21 +323,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model's run")
     parser.add_argument("--without-oracle", action="store_true", help="execute only what is printed, and `plain`")
+    parser.add_argument(
+        "--recommended-only", action="store_true", help="execute the recommended lines and `plain` alone"
+    )
     parser.add_argument("--time", action="store_true", help="time the recommended lines beside model.compile()")
     parser.add_argument("--list", action="store_true", help="a line for each model, and what failed")
     parser.add_argument("--json", type=Path, help="writes all rows there, after each model")
     args = parser.parse_args()
     records = [json.loads(line) for line in args.records.read_text("utf-8").splitlines() if line]
-    zoo = str(Path(args.zoo).resolve())
     models: list[Row] = []
     if args.list:
         print("recomm  plain oracle  plan s  snip fail  placement        model")
     first, step = map(int, args.part.split("/"))
     for record in chosen(records, args)[first::step]:
         start = time.perf_counter()
-        models.append(
-            row(record, zoo, args.python, args.timeout, time_calls=args.time, with_oracle=not args.without_oracle)
-        )
+        models.append(row(record, args))
         if args.list:
             listed(models[-1])
             print(f"       {time.perf_counter() - start:.0f} s in all", flush=True)

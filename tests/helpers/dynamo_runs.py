@@ -80,6 +80,14 @@ class Run:
     def lines(self) -> set[int | None]:
         return {b.line for b in self.breaks}
 
+    @property
+    def ids_by_line(self) -> dict[int | None, frozenset[str]]:
+        """For each line that breaks, every id that Dynamo gave there; "-" for a break without one."""
+        found: dict[int | None, frozenset[str]] = {}
+        for each in self.breaks:
+            found[each.line] = found.get(each.line, frozenset()) | set(each.gb_ids or ("-",))
+        return found
+
 
 def load(program: Program, path: Path) -> ModuleType:
     """The program's module, imported from `path`, where its text is written first."""
@@ -192,6 +200,21 @@ def generators(path: Path) -> Iterator[set[int]]:
         convert_frame.unimplemented = known
 
 
+@contextlib.contextmanager
+def own_settings() -> Iterator[None]:
+    """What a file sets in Dynamo's configuration ends with it."""
+    config = torch._dynamo.config
+    names = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops", "allow_rnn")
+    with config.patch({name: getattr(config, name) for name in names}):
+        ignored = set(config.ignore_logging_functions)
+        try:
+            yield
+        finally:
+            config.ignore_logging_functions.clear()
+            config.ignore_logging_functions.update(ignored)
+
+
+@own_settings()
 def run(program: Program, path: Path, calls: int | None = None, **settings: Any) -> Run:
     """The program's calls, or the first `calls` of them, of its compiled model.
 
