@@ -110,7 +110,7 @@ def _rule_page(rule: Rule) -> str:
         ("level", rule.level),
         ("effect", _words(rule.effect)),
         ("breaks in PyTorch's registry", ids or "none: the graph does not break"),
-        ("suggests a diff", "yes, if it can rewrite the surrounding code" if rule.rewrite else "no"),
+        ("suggests a diff", "yes, if it can rewrite the surrounding code" if rule.rewriters else "no"),
     ]
     source = f"{rule.module.removeprefix('tcready.').replace('.', '/')}.md or .py"
     return (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Test
 from tcready.static.domain.values import (
     ExternalInstance,
@@ -17,11 +15,6 @@ from tcready.static.domain.values import (
     members_of,
     options,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -54,12 +47,6 @@ def _is_no_constant(value: Value) -> bool:
     return isinstance(value, Tensor) or _cannot_be_asserted(value)
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.truths import rewrite_object_assert
-
-    return rewrite_object_assert(place)
-
-
 RULE = Rule(
     code="TCR106",
     name="assert-on-object",
@@ -68,6 +55,6 @@ RULE = Rule(
     gb_ids=("GB0055", "GB0112"),
     facts=(Test,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("truths.rewrite_object_assert",),
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call, Contains, Extremum, Test
 from tcready.static.domain.values import Sequence, Value, members_of, options, tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",
@@ -53,14 +46,6 @@ def walks_tensors(value: Value) -> bool:
     )
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.tests import written_anew
-    from tcready.fixes.rewriters.truths import rewrite_decisions
-
-    yield from written_anew(place)
-    yield from rewrite_decisions(place)
-
-
 RULE = Rule(
     code="TCR105",
     name="data-dependent-choice",
@@ -69,6 +54,6 @@ RULE = Rule(
     gb_ids=("GB0170", "GB8335", "GB0207", "GB0193", "GB6622", "GB0033", "GB0124", "GB5687"),
     facts=(Test, Call, Contains, Extremum),
     check=check,
-    rewrite=rewrite,
+    rewriters=("tests.written_anew", "truths.rewrite_decisions"),
     module=__name__,
 )

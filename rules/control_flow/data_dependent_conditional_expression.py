@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Test
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "ifexp" and tensor_of(fact.value):
         return Claim("conditional expression on the value of a tensor: Dynamo cannot know which branch is used")
     return None
-
-
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.branches import choosing_expression
-
-    return choosing_expression(place)
 
 
 RULE = Rule(
@@ -34,6 +21,6 @@ RULE = Rule(
     gb_ids=("GB0170",),
     facts=(Test,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("branches.choosing_expression",),
     module=__name__,
 )

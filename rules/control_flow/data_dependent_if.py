@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Test
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "if" and tensor_of(fact.value):
         return Claim("`if` on the value of a tensor: Dynamo cannot know which branch runs")
     return None
-
-
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.tests import written_anew
-
-    return written_anew(place)
 
 
 RULE = Rule(
@@ -34,6 +21,6 @@ RULE = Rule(
     gb_ids=("GB0170",),
     facts=(Test,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("tests.written_anew",),
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Test
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -22,14 +15,6 @@ def check(fact: Test) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.guards import rewrite_assert
-    from tcready.fixes.rewriters.truths import rewrite_operators
-
-    yield from rewrite_assert(place)
-    yield from rewrite_operators(place)
-
-
 RULE = Rule(
     code="TCR103",
     name="tensor-boolean-operator",
@@ -38,6 +23,6 @@ RULE = Rule(
     gb_ids=("GB0170", "GB0033"),
     facts=(Test,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("guards.rewrite_assert", "truths.rewrite_operators"),
     module=__name__,
 )

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.schema.enums import Confidence
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import holds_tensor, options
 from tcready.static.library.semantics import ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 LIBRARIES = ("scipy.", "sklearn.", "pandas.")
 OF_ARRAYS = "scipy."
@@ -35,12 +28,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.operators import matching_operator
-
-    return matching_operator(place)
-
-
 RULE = Rule(
     code="TCR416",
     name="foreign-library-call",
@@ -49,6 +36,6 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0008", "GB0156", "GB0157", "GB0208", "GB0294", "GB4818"),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("operators.matching_operator",),
     module=__name__,
 )

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import Tensor
 from tcready.static.library.semantics import CUSTOM_OP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 BUILT_IN = frozenset(
     """
@@ -44,12 +37,6 @@ def has_fake_kernel(fact: Call) -> bool:
     return isinstance(fact.result, Tensor) and fact.result.sure
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.fake_kernels import fake_kernel
-
-    return fake_kernel(place)
-
-
 RULE = Rule(
     code="TCR404",
     name="operator-without-fake-kernel",
@@ -58,6 +45,6 @@ RULE = Rule(
     gb_ids=("GB0090",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("fake_kernels.fake_kernel",),
     module=__name__,
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tcready.fixes.rewriters.names import receiver_class
 from tcready.schema.enums import Confidence
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Attribute, Call, With
 from tcready.static.domain.values import (
     UNKNOWN,
@@ -22,11 +21,6 @@ from tcready.static.domain.values import (
     options,
 )
 from tcready.static.library.semantics import CACHED_PROPERTY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 WITHOUT_LOCK = (3, 12)
 """The Python from which on a cached property has none."""
@@ -85,12 +79,6 @@ def _is_python(manager: Value) -> bool:
     )
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import scope_made_here
-
-    return scope_made_here(place)
-
-
 RULE = Rule(
     code="TCR407",
     name="untraceable-context-manager",
@@ -99,7 +87,7 @@ RULE = Rule(
     gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007", "GB0147", "GB0066", "GB0156", "GB0294"),
     facts=(Attribute, Call, With),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.scope_made_here",),
     may_autofix=True,
     module=__name__,
 )

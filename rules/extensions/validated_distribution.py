@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import Const, ExternalInstance, Instance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -22,12 +15,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import drop_validation
-
-    return drop_validation(place)
-
-
 RULE = Rule(
     code="TCR415",
     name="validated-distribution",
@@ -36,6 +23,6 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0170", "GB0124"),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.drop_validation",),
     module=__name__,
 )

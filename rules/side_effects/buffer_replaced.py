@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Store
 from tcready.static.domain.values import Tensor, options, tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
 """Methods that give back the tensor itself if there is nothing to convert."""
@@ -42,12 +36,6 @@ def _gives_itself(source: ast.expr | None, target: ast.Attribute) -> bool:
     return name != "requires_grad_" and ast.unparse(source.func.value) == ast.unparse(target)
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import keep_buffer
-
-    return keep_buffer(place)
-
-
 RULE = Rule(
     code="TCR323",
     name="buffer-replaced",
@@ -56,7 +44,7 @@ RULE = Rule(
     gb_ids=("GB4841", "GB0170"),
     facts=(Store,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.keep_buffer",),
     may_autofix=True,
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call, Index
 from tcready.static.domain.values import Sequence, Value, likely, options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
 
@@ -30,12 +23,6 @@ def _is_constant(value: Value) -> bool:
     return all(isinstance(v, Sequence) and v.constant and v.kind == "list" for v in options(likely(value)))
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import own_list
-
-    return own_list(place)
-
-
 RULE = Rule(
     code="TCR324",
     name="constant-list-change",
@@ -44,7 +31,7 @@ RULE = Rule(
     gb_ids=("GB0156", "GB7786"),
     facts=(Call, Index),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.own_list",),
     may_autofix=True,
     module=__name__,
 )

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import ExternalInstance, Instance, Mapping, Sequence, Value, holds_tensor, options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
-
 
 TO_CONTAINERS = ("dataclasses.asdict", "dataclasses.astuple")
 
@@ -49,12 +41,6 @@ def _is_list(value: Value) -> bool:
     return isinstance(value, Sequence) and value.kind == "list"
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import rewrite_deepcopy
-
-    return rewrite_deepcopy(place)
-
-
 RULE = Rule(
     code="TCR321",
     name="copy-of-tensor",
@@ -63,6 +49,6 @@ RULE = Rule(
     gb_ids=("GB4198", "GB0208", "GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.rewrite_deepcopy",),
     module=__name__,
 )

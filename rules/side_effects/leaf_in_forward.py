@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import Const, Tensor, likely
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -26,12 +19,6 @@ def check(fact: Call) -> Claim | None:
     )
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import plain_leaf
-
-    return plain_leaf(place)
-
-
 RULE = Rule(
     code="TCR325",
     name="leaf-in-forward",
@@ -40,6 +27,6 @@ RULE = Rule(
     gb_ids=("GB0225",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.plain_leaf",),
     module=__name__,
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tcready.fixes.rewriters.names import receiver_class
 from tcready.fixes.rewriters.unresolved import claim_of_use
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call, Unresolved
 from tcready.static.domain.values import Unknown, options
 from tcready.static.library.semantics import OF_LOGGER
@@ -26,11 +25,6 @@ METHODS = frozenset(
         "getChild",
     )
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call | Unresolved) -> Claim | None:
@@ -61,12 +55,6 @@ def named_logger(fact: Call) -> bool:
     )
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.messages import unless_compiling
-
-    return unless_compiling(place)
-
-
 RULE = Rule(
     code="TCR302",
     name="logging-call",
@@ -76,7 +64,7 @@ RULE = Rule(
     facts=(Call, Unresolved),
     check=check,
     side_output_only=True,
-    rewrite=rewrite,
+    rewriters=("messages.unless_compiling",),
     may_autofix=True,
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Store
 from tcready.static.domain.values import Class, Const, Function, Plain, Value, options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Store) -> Claim | tuple[Claim, ...] | None:
@@ -41,12 +34,6 @@ def kind_of(value: Value) -> str | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import counter
-
-    return counter(place)
-
-
 RULE = Rule(
     code="TCR311",
     name="module-counter",
@@ -55,6 +42,6 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.counter",),
     module=__name__,
 )

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import UNKNOWN, Const, likely
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 LAYERS = (
     "Parameter",
@@ -48,12 +42,6 @@ def check(fact: Call) -> Claim | None:
     return claim if fact.parameters == Const(True) else dataclasses.replace(claim, confidence="medium")
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import without_layer
-
-    return without_layer(place)
-
-
 RULE = Rule(
     code="TCR315",
     name="parameter-in-forward",
@@ -62,6 +50,6 @@ RULE = Rule(
     gb_ids=("GB0264", "GB0116", "GB0119"),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.without_layer",),
     module=__name__,
 )

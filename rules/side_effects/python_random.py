@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import sizes
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Arithmetic, Call, Index, Test
 from tcready.static.domain.values import NONE, Tensor, is_captured, options
 from tcready.static.library.semantics import GENERATORS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 BRANCHES = frozenset({"if", "while", "ifexp", "and", "or", "comprehension"})
 """What asks for the truth of a draw in a way that ends the graph; an `assert` is traced."""
@@ -65,12 +58,6 @@ def scalar(fact: Call, draw: str) -> bool:
     return fact.keyword("size") in (None, NONE) and len(fact.args) < 3
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import rewrite_random
-
-    return rewrite_random(place)
-
-
 RULE = Rule(
     code="TCR306",
     name="python-random",
@@ -79,6 +66,6 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0033", "GB0124", "GB0156", "GB0170", "GB0213", "GB0294", "GB4841"),
     facts=(Call, Test, Index, Arithmetic),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.rewrite_random",),
     module=__name__,
 )

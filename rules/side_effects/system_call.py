@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import is_recurrent_call, receiver_class
 from tcready.schema.enums import Confidence
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import LEAKED_FLAG, Call, Index
 from tcready.static.domain.values import External, Function, tensor_of
 from tcready.static.library.semantics import MADE_BY_INDEX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 NAMES = frozenset(
     """
@@ -76,12 +69,6 @@ def check(fact: Call | Index) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.clocks import exclude_timing
-
-    return exclude_timing(place)
-
-
 RULE = Rule(
     code="TCR305",
     name="system-call",
@@ -106,6 +93,6 @@ RULE = Rule(
     check=check,
     side_output_only=True,
     fallback=True,
-    rewrite=rewrite,
+    rewriters=("clocks.exclude_timing",),
     module=__name__,
 )

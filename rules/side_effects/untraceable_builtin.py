@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tcready.fixes.rewriters.names import instance_called
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Attribute, Call
 from tcready.static.domain.values import (
     LAZY,
@@ -27,11 +27,6 @@ from tcready.static.domain.values import (
     tensor_of,
 )
 from tcready.static.library.semantics import CACHED_PROPERTY, GETTER, OF_PROPERTIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 WALKING = frozenset({"math.prod", "math.fsum"})
 """Functions of `math` that walk what they are given."""
@@ -155,12 +150,6 @@ def _is_walked_once(value: Value) -> bool:
     return isinstance(found, Sequence) and found.kind in LAZY
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.state import power
-
-    return power(place)
-
-
 RULE = Rule(
     code="TCR308",
     name="untraceable-builtin",
@@ -169,7 +158,7 @@ RULE = Rule(
     gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193", "GB0256", "GB0088", "GB4818"),
     facts=(Call, Attribute),
     check=check,
-    rewrite=rewrite,
+    rewriters=("state.power",),
     may_autofix=True,
     module=__name__,
 )

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
-
 
 FILTERS = frozenset({"warnings.simplefilter", "warnings.filterwarnings"})
 """The tables have no call of these: measured on torch 2.13."""
@@ -24,12 +16,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.messages import unless_compiling
-
-    return unless_compiling(place)
-
-
 RULE = Rule(
     code="TCR303",
     name="warnings-call",
@@ -39,7 +25,7 @@ RULE = Rule(
     facts=(Call,),
     check=check,
     side_output_only=True,
-    rewrite=rewrite,
+    rewriters=("messages.unless_compiling",),
     may_autofix=True,
     module=__name__,
 )

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Index
 from tcready.static.domain.values import Const, Sequence, Value, options, tensor_of
 from tcready.static.library.semantics import ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 NAMED_MASK = re.compile(r"(^|_)masks?$")
 
@@ -73,12 +67,6 @@ def _all_bool(items: tuple[Value, ...]) -> bool:
     return bool(items) and all(isinstance(item, Const) and isinstance(item.value, bool) for item in items)
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.masks import masked_read
-
-    return masked_read(place)
-
-
 RULE = Rule(
     code="TCR204",
     name="boolean-mask-index",
@@ -88,6 +76,6 @@ RULE = Rule(
     settings=(SETTING,),
     facts=(Index,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("masks.masked_read",),
     module=__name__,
 )

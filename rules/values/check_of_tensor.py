@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 NAMES = frozenset({"torch._check_tensor_all", "torch._check_tensor_all_with"})
 
@@ -22,12 +15,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.truths import rewrite_check
-
-    return rewrite_check(place)
-
-
 RULE = Rule(
     code="TCR212",
     name="check-of-tensor",
@@ -36,6 +23,6 @@ RULE = Rule(
     gb_ids=("GB0124",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("truths.rewrite_check",),
     module=__name__,
 )

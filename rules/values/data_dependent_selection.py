@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import SELECTING, operands
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.library.semantics import ARRAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -24,18 +17,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.masks import masked_select
-    from tcready.fixes.rewriters.places import over_places
-    from tcready.fixes.rewriters.truths import rewrite_nonzero_count
-
-    if found := [*over_places(place)]:
-        yield from found
-        return
-    yield from rewrite_nonzero_count(place)
-    yield from masked_select(place)
-
-
 RULE = Rule(
     code="TCR205",
     name="data-dependent-selection",
@@ -45,6 +26,6 @@ RULE = Rule(
     settings=("capture_dynamic_output_shape_ops",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("places.rewrite_selection",),
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import SELECTING, operands
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 MESSAGE = "the size of the result depends on the values of a tensor"
 NEEDS = "the values of a tensor are needed while tracing: the graph ends here"
@@ -33,12 +26,6 @@ def check(fact: Call) -> Claim | None:
     return Claim((MESSAGE if hint else NEEDS) + hint)
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.masks import rewrite_count
-
-    return rewrite_count(place)
-
-
 RULE = Rule(
     code="TCR206",
     name="data-dependent-size",
@@ -48,6 +35,6 @@ RULE = Rule(
     settings=(SETTING,),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("masks.rewrite_count",),
     module=__name__,
 )

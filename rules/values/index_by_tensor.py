@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Index
 from tcready.static.domain.values import ExternalInstance, Sequence, Tensor, Value, is_place, options, tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Index) -> Claim | None:
@@ -33,12 +26,6 @@ def python_list(value: Value) -> bool:
     return isinstance(value, Sequence) and value.kind in ("list", "tuple")
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.numbers import index_numbers
-
-    return index_numbers(place)
-
-
 RULE = Rule(
     code="TCR207",
     name="index-by-tensor",
@@ -48,6 +35,6 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("numbers.index_numbers",),
     module=__name__,
 )

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import receiver_class, sizes
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call, Contains, Index, Test
 from tcready.static.domain.values import Mapping, Plain, Sequence, Value, members_of, options
 from tcready.static.library.semantics import ARRAY, FOLDING, NUMBER, OF_TEXT, WHOLE, is_number_of_numpy, is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
@@ -128,12 +121,6 @@ def _is_array(value: Value) -> bool:
     return value == ARRAY or is_number_of_numpy(value)
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.numpy import without_numpy
-
-    return without_numpy(place)
-
-
 RULE = Rule(
     code="TCR209",
     name="numpy-to-number",
@@ -142,6 +129,6 @@ RULE = Rule(
     gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0124", "GB0170", "GB0185", "GB0208"),
     facts=(Call, Test, Index, Contains),
     check=check,
-    rewrite=rewrite,
+    rewriters=("numpy.without_numpy",),
     module=__name__,
 )

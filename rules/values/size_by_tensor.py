@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tcready.fixes.rewriters.names import sizes
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import FLOATING, Value, tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 HARMLESS = frozenset({"torch.full"})
 """Dynamo fills what it made with the tensor."""
@@ -38,12 +31,6 @@ def _is_float_in_graph(value: Value) -> bool:
     return tensor is not None and tensor.leaf and not tensor.parameter and tensor.dtype in FLOATING
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.numbers import without_number
-
-    return without_number(place)
-
-
 RULE = Rule(
     code="TCR210",
     name="size-by-tensor",
@@ -52,6 +39,6 @@ RULE = Rule(
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("numbers.without_number",),
     module=__name__,
 )

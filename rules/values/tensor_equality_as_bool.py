@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -22,14 +15,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.tests import written_anew
-    from tcready.fixes.rewriters.truths import rewrite_equality
-
-    yield from written_anew(place)
-    yield from rewrite_equality(place)
-
-
 RULE = Rule(
     code="TCR208",
     name="tensor-equality-as-bool",
@@ -38,6 +23,6 @@ RULE = Rule(
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("tests.written_anew", "truths.rewrite_equality"),
     module=__name__,
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tcready.static.diagnostics.rule import Claim, Declined, Rewrite, Rule
+from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import tensor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tcready.static.diagnostics.cst_view import Located
 
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 HARMLESS = frozenset({"math.prod"})
@@ -28,18 +21,6 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.fixes.rewriters.numbers import keep_tensor
-    from tcready.fixes.rewriters.sorts import rewrite_sorted
-    from tcready.fixes.rewriters.tests import written_anew
-
-    if found := [*rewrite_sorted(place)]:
-        yield from found
-        return
-    yield from written_anew(place)
-    yield from keep_tensor(place)
-
-
 RULE = Rule(
     code="TCR203",
     name="tensor-to-number",
@@ -49,6 +30,6 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
-    rewrite=rewrite,
+    rewriters=("sorts.rewrite_number",),
     module=__name__,
 )

@@ -64,7 +64,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "fixes.rewriters": frozenset({"schema", "static"}),
     "rules": frozenset({"fixes.rewriters", "schema", "static"}),
     "pipeline.break_pages": frozenset({"rules", "schema"}),
-    "fixes.rewriting": frozenset({"schema", "source.edits", "static"}),
+    "fixes.rewriting": frozenset({"fixes.rewriters", "schema", "source.edits", "static"}),
     "reports": frozenset({"portable.quantities", "portable.target", "schema"}),
     "config.keywords": frozenset({"schema"}),
     "config.resolution": frozenset({"portable.option_fields", "portable.options", "schema", "static"}),

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import is_mask, walk
+from tcready.fixes.rewriters.masks import masked_select
+from tcready.fixes.rewriters.numbers import keep_tensors
+from tcready.fixes.rewriters.parts import padded_parts
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, line_of, torch_name
 from tcready.fixes.rewriters.shapes import TO_ONE, is_pure
 from tcready.fixes.rewriters.statements import block_of, is_torch, text
+from tcready.fixes.rewriters.truths import rewrite_nonzero_count
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -29,6 +33,24 @@ REDUCED = (
     "the loop reduces a row to one number (`x[i].sum()`): reduce the last dimensions of the whole tensor, and choose by "
     "`torch.where` on the mask"
 )
+
+
+def rewrite_selection(place: Located) -> Ways:
+    """Rewrite a selection by value: the loop over its items, or else the count or the selection itself."""
+    if over := [*over_places(place)]:
+        yield from over
+        return
+    yield from rewrite_nonzero_count(place)
+    yield from masked_select(place)
+
+
+def rewrite_list(place: Located) -> Ways:
+    """Rewrite `tolist()`: the loop over the items, or else the split by them or the list itself."""
+    if over := [*over_places(place)]:
+        yield from over
+        return
+    yield from padded_parts(place)
+    yield from keep_tensors(place)
 
 
 def over_places(place: Located) -> Ways:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
+from tcready.fixes.rewriters import rewrites_of
 from tcready.fixes.rewriting.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
@@ -83,7 +84,7 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
 
 
 def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
-    for way in rule.rewrite(place) if rule.rewrite is not None else ():
+    for way in rewrites_of(rule, place):
         if isinstance(way, Declined):
             yield way
             continue

@@ -103,9 +103,9 @@ class Rule:
     follows: bool = False
     """Speaks of what breaks only where Python runs it itself, a constructor as an example: claimed where another break
     makes it do so."""
-    rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
-    """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
-    `cst_view.Located`, which may be any expression."""
+    rewriters: tuple[str, ...] = ()
+    """Functions of `tcready.fixes.rewriters`, as `module.function`. Each yields ways to rewrite what is found, the one
+    to be preferred first, and why others are left out."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
     may_autofix: bool = False
