@@ -43,7 +43,7 @@ MOST_NAMED = 3
 """Maximum number of functions that are named as possible targets."""
 MODULE_DTYPES = (
     "bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    "float8_e8m0fnu", "complex32", "complex64", "complex128",
+    "float8_e8m0fnu", "bcomplex32", "complex32", "complex64", "complex128",
 )  # fmt: skip
 """The dtypes that `module.to(dtype)` takes: no integers."""
 DEVICES = ("auto", "cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia")

@@ -99,6 +99,6 @@ def shown(folder: Path, dtype: str | None, changes: Mapping[str, tuple[str, str]
 def test_rounding_agrees_and_a_mistake_does_not(dtype: str | None, tmp_path: Path) -> None:
     trials = shown(tmp_path, dtype, {**RIGHT, **WRONG})
     assert {name: trials[name].difference for name in RIGHT} == dict.fromkeys(RIGHT)
-    assert all(trials[name].compiled_calls > 3 for name in RIGHT)
+    assert all(trials[name].compiled_calls for name in RIGHT)
     assert [name for name in WRONG if trials[name].difference is None] == []
     assert {trials[name].differs for name in WRONG} <= {"value", "gradient"}

@@ -19,6 +19,7 @@ RULES = rule_files.load()
 _CONSTRAINTS = (Path(__file__).parents[2] / "constraints.txt").read_text("utf-8").splitlines()
 PINNED = version_of(next(line for line in _CONSTRAINTS if line.startswith("torch==")).removeprefix("torch=="))
 """The torch that samples are run with, and so the one whose Dynamo is predicted for them."""
+PINNED_TEXT = "{}.{}".format(*PINNED)
 
 # A model in two files: a tensor `if`, and a helper that breaks once it is edited.
 NET = """\

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from reading import PINNED_TEXT
 from tcready import api
 from tcready.fixes.rewriting.suggestions import Proposal, for_finding
 from tcready.source.edits import apply_edits
@@ -18,7 +19,7 @@ from tcready.static.frontend import source
 def proposed(folder: Path, text: str) -> list[Proposal | Declined]:
     """What the rules would write anew in a file, finding by finding."""
     (folder / "model.py").write_text(text)
-    report = api.check(["model.py"], run=False, root=folder)
+    report = api.check(["model.py"], run=False, root=folder, torch_version=PINNED_TEXT)
     concrete = Concrete(source.read(folder / "model.py"))
     rules = {rule.code: rule for rule in api.load_rules()}
     return [p for each in report.findings for p in for_finding(concrete, rules[each.rule or ""], each)]

@@ -27,8 +27,8 @@ Version = tuple[int, int]
 class Tricky:
     path: Path
     text: str
-    marks: dict[Version, Marks]
-    """The lines that break under each version of torch that was recorded."""
+    marks: dict[Version, Marks | None]
+    """The lines that break under each version of torch that was recorded; None if compiling raises there."""
 
     @property
     def name(self) -> str:
@@ -61,12 +61,13 @@ def read_marks(path: Path, text: str) -> Marks:
     return marks
 
 
-def _recorded() -> dict[Version, dict[str, Marks]]:
+def _recorded() -> dict[Version, dict[str, Marks | None]]:
     """The files in which another version breaks elsewhere."""
     recorded = json.loads(BY_VERSION.read_text("utf-8")) if BY_VERSION.exists() else {}
     return {
         tuple(map(int, version.split("."))): {
-            name: {int(line): frozenset(ids) for line, ids in marks.items()} for name, marks in files.items()
+            name: None if marks is None else {int(line): frozenset(ids) for line, ids in marks.items()}
+            for name, marks in files.items()
         }
         for version, files in recorded.items()
     }

@@ -311,7 +311,7 @@ compile_ready: Clean is not ready for torch.compile
   nothing was compiled: no operation of torch ran, or compilation is switched off""",
     "test_no_call": """\
 compile_ready: Clean is not ready for torch.compile
-  eager code raised: RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x7 and 8x8) (net.py:14)""",
+  eager code raised: RuntimeError: *mat1 and mat2 shapes cannot be multiplied (4x7 and 8x8) (net.py:14)""",
     "test_misspelt": "compile_ready: the marker takes no coverage: its options are mode, also, *",
     "test_ambiguous": "compile_ready: `mode` is an option here and a parameter of what is called: *",
 }

@@ -86,6 +86,7 @@ def test_the_page_names_every_extra_of_the_bill_of_materials() -> None:
     importlib.util.find_spec("torch") is None or sys.version_info[:2] != (3, 11),
     reason="it says what torch needs, on the Python that was tested",
 )
+@pytest.mark.pinned
 def test_the_bill_of_materials_is_what_is_installed() -> None:
     made = runpy.run_path(str(ROOT / ".ci" / "sbom.py"))["written"]()
     assert made == (ROOT / "docs" / "sbom.cdx.json").read_text(encoding="utf-8"), (

@@ -7,12 +7,10 @@ from pathlib import Path
 import fixture_markers
 import pytest
 from fixture_markers import MODELS, ROOT, Marker
-from reading import PINNED
+from reading import PINNED_TEXT
 from tcready import api, rules
 from tcready.schema.report import Report
 
-TORCH = "{}.{}".format(*PINNED)
-"""The markers are those of the pinned torch."""
 CONTROL_FLOW = frozenset({"TCR101", "TCR102", "TCR103", "TCR104", "TCR105", "TCR111", "TCR112"})
 CARD = CONTROL_FLOW | {
     *("TCR201", "TCR202", "TCR203", "TCR204", "TCR205", "TCR206", "TCR207", "TCR208"),
@@ -41,19 +39,19 @@ def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("model", fixture_markers.models(), ids=lambda path: path.stem)
 def test_predicts_what_is_marked_and_nothing_else(model: Path) -> None:
-    report = api.check([str(model)], run=False, torch_version=TORCH)
+    report = api.check([str(model)], run=False, torch_version=PINNED_TEXT)
     assert not report.skipped
     assert _found(report) == _predicted(fixture_markers.markers_of(model))
 
 
 def test_a_folder_gives_the_union_of_its_files() -> None:
-    report = api.check([str(MODELS)], run=False, torch_version=TORCH)
+    report = api.check([str(MODELS)], run=False, torch_version=PINNED_TEXT)
     expected = set().union(*(_predicted(fixture_markers.markers_of(model)) for model in fixture_markers.models()))
     assert _found(report) == expected
 
 
 def test_statuses_without_a_run_are_predictions() -> None:
-    report = api.check([str(MODELS)], run=False, torch_version=TORCH)
+    report = api.check([str(MODELS)], run=False, torch_version=PINNED_TEXT)
     assert {finding.status for finding in report.findings} == {"predicted"}
 
 

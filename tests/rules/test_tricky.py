@@ -6,9 +6,12 @@ that is easily missed. The marks are Dynamo's, not ours, and what is predicted f
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reading import PINNED, read
@@ -20,6 +23,8 @@ from tricky_files import FOLDER, Tricky, Version, tricky_files
 BREAKING = ("graph_break", "frame_skip")
 MEDIUM_RIGHT = 0.8
 """At least this share of what is said with medium confidence stands on lines that break; 0.75 is the aim."""
+DEVIATIONS: dict[str, Any] = json.loads((FOLDER / "deviations.json").read_text("utf-8"))
+"""For each version, lines that are said with high confidence to break and do not, and why."""
 RECALL = 0.9
 """At least this share of the lines that break is told with high or medium confidence."""
 
@@ -61,10 +66,12 @@ def test_dynamo_breaks_where_it_is_marked_and_nowhere_else(tricky: Tricky, tmp_p
     version = (int(major), int(minor))
     if version not in tricky.marks:
         pytest.skip(f"torch {major}.{minor} was not recorded")
+    marks = tricky.marks[version]
     program = dynamo_runs.Program(tricky.text, "tuple(get_inputs())", train=tricky.train)
-    with torch.set_grad_enabled(tricky.train):
+    raises = pytest.raises(torch._dynamo.exc.TorchDynamoException) if marks is None else contextlib.nullcontext()
+    with torch.set_grad_enabled(tricky.train), raises:
         seen = dynamo_runs.run(program, tmp_path / tricky.name, calls=1)
-    assert seen.ids_by_line == tricky.marks[version], [(b.line, b.text[:300]) for b in seen.breaks]
+        assert seen.ids_by_line == marks, [(b.line, b.text[:300]) for b in seen.breaks]
 
 
 # the static pass
@@ -82,8 +89,9 @@ def _predicted(tricky: Tricky, version: Version) -> tuple[Finding, ...]:
 def _right(confidence: Confidence, version: Version) -> list[bool]:
     """For all that is said with that confidence, whether its line breaks."""
     return [
-        found.line in tricky.marks[version]
+        found.line in marks
         for tricky in FILES
+        if (marks := tricky.marks[version]) is not None
         for found in _predicted(tricky, version)
         if found.confidence == confidence
     ]
@@ -92,8 +100,12 @@ def _right(confidence: Confidence, version: Version) -> list[bool]:
 @each_version
 @each_file
 def test_what_is_said_with_high_confidence_is_true(tricky: Tricky, version: Version) -> None:
-    said = {(found.line, found.rule) for found in _predicted(tricky, version) if found.confidence == "high"}
-    assert {(line, rule) for line, rule in said if line not in tricky.marks[version]} == set()
+    marks = tricky.marks[version]
+    if marks is None:
+        pytest.skip("compiling raises there")
+    said = {found.line for found in _predicted(tricky, version) if found.confidence == "high"}
+    known = DEVIATIONS.get("{}.{}".format(*version), {}).get(tricky.name, {"lines": []})["lines"]
+    assert said - marks.keys() == set(known)
 
 
 @each_version
@@ -110,6 +122,6 @@ def test_what_breaks_is_predicted(version: Version) -> None:
         for found in _predicted(tricky, version)
         if found.confidence in ("high", "medium")
     }
-    marked = {(tricky.name, line) for tricky in FILES for line in tricky.marks[version]}
+    marked = {(tricky.name, line) for tricky in FILES for line in tricky.marks[version] or ()}
     missed = sorted(marked - predicted)
     assert 1 - len(missed) / len(marked) >= RECALL, missed

@@ -289,7 +289,7 @@ def _init_arguments(init: Callable[[], Any] | None) -> tuple[tuple[Any, ...], di
 def dtype_of(name: str) -> torch.dtype:
     found = getattr(torch, name.removeprefix("torch."), None)
     if not isinstance(found, torch.dtype):
-        raise RunError(f"{name} is no torch dtype")
+        raise RunError(f"torch {torch.__version__} has no dtype {name}")
     return found
 
 
