@@ -8,7 +8,8 @@
 derives which claims hold (`claims.py`): read the diff. With `--environment FOLDER` the environment and each finished
 part of the table stay there, and a second run goes on from them.
 
-`--failed` runs only the tests that failed in the recorded run, and merges their results.
+`--all` runs the whole suite, of which the tests of pages need Chromium. `--failed` runs only the tests that failed in
+the recorded run, and merges their results.
 
 README and metadata name the versions of that file and no others. It exits 1 if a test failed.
 """
@@ -29,6 +30,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "torch_versions.json"
+ALL = ("tests",)
 TESTS = ("tests/dynamic", "tests/rules/test_rules.py", "tests/rules/test_constructs.py", "tests/rules/test_versions.py")
 OF_SAMPLES = ("numpy", "scipy", "einops", "tqdm")
 """What samples import."""
@@ -105,6 +107,7 @@ def run(python: Path, workers: str, tests: Sequence[str], more: list[str]) -> di
         "python": version,
         "commit": commit or None,
         "platform": f"{platform.system()} {platform.machine()}",
+        "tests": list(tests),
         "passed": counts["tests"] - counts["skipped"] - len(failed),
         "skipped": counts["skipped"],
         "failed": sorted(failed),
@@ -142,6 +145,7 @@ def main() -> int:
     parser.add_argument("--here", action="store_true", help="use the torch of this interpreter")
     parser.add_argument("--python", type=Path, help="use this interpreter, which has torch and the tests' packages")
     parser.add_argument("--derive", action="store_true", help="derive table, record and claims before the tests")
+    parser.add_argument("--all", action="store_true", help="run the whole suite")
     parser.add_argument("--failed", action="store_true", help="run only what failed in the recorded run")
     parser.add_argument("--environment", type=Path, help="make the environment there, and keep it")
     parser.add_argument("--workers", default="auto", help="for pytest -n")
@@ -161,7 +165,7 @@ def main() -> int:
                 return 0
             row = merged(before, run(python, options.workers, [*map(node_id, before["failed"])], more))
         else:
-            row = run(python, options.workers, TESTS, more)
+            row = run(python, options.workers, ALL if options.all else TESTS, more)
     keep(row, options.output)
     print(json.dumps(row, indent=2))
     return 1 if row["failed"] else 0
