@@ -30,6 +30,6 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
-    rewriters=("sorts.rewrite_number",),
+    rewriters=("conversions.rewrite_number",),
     module=__name__,
 )

@@ -272,7 +272,6 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "worker": frozenset({"torch", "safetensors"}),
     "merge": frozenset({"networkx"}),
     "bench": frozenset({"scipy"}),
-    "rules": frozenset({"libcst"}),
     "fixes.rewriters": frozenset({"libcst"}),
     "fixes.rewriting": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
@@ -284,6 +283,28 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "integrations.pytest_plugin": frozenset({"pytest"}),
 }
 """Component -> what it may import that is neither the standard library nor tcready; for others nothing."""
+
+LATE: dict[str, str] = {
+    "__main__": "`python -m tcready` reports a missing package in one line",
+    "api": "`import tcready` in a notebook or a test suite loads what the called function needs",
+    "bench": "scipy is an extra, and slow to import",
+    "cli": "`--help` and completion answer at once; rich and tracebacks are for a terminal and for a failure",
+    "config": "suggestions for a misspelling, and tomllib or tomli, whichever there is",
+    "dynamic": "a run in this process needs torch; one in a worker does not",
+    "fixes.proposals": "a proof needs the launcher; a rewrite does not",
+    "fixes.rewriting": "the process that suggests loads libcst in place of this one",
+    "integrations": "extras, and a pytest plugin that costs nothing where it is not used",
+    "merge": "networkx is slow to import, and only regions need it",
+    "package": "IPython calls it by name",
+    "pipeline": "a check that finds its results in the cache loads neither the engine, nor runs, nor git",
+    "reports": "one format of many is rendered",
+    "schema": "text with unprintable characters is rare",
+    "source.edits": "only a diff needs difflib",
+    "static": "libcst is for rewrites, nbformat for notebooks, processes for many files",
+    "sweep": "ray and pyarrow are extras",
+    "worker": "parts of torch that not every version and build has, or that take long to import",
+}
+"""Component, or the first part of its name -> why functions of it import what they use."""
 
 
 def sources() -> dict[str, Path]:
@@ -372,6 +393,20 @@ def test_imports_point_one_way() -> None:
         and not (room(name) == "package" and name == "tcready")
     ]
     assert wrong == []
+
+
+def test_functions_import_only_where_there_is_a_reason() -> None:
+    found = {
+        room(module)
+        for module, path in SOURCES.items()
+        for function in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    reasons = {name: next((n for n in (name, name.partition(".")[0]) if n in LATE), None) for name in found}
+    assert [name for name, reason in reasons.items() if reason is None] == []
+    assert LATE.keys() == set(reasons.values())
 
 
 def test_rules_do_not_import_each_other() -> None:

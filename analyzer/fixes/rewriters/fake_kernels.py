@@ -1,4 +1,4 @@
-"""Write the fake kernel of an operator that is implemented in Python. Imported only for a rewrite."""
+"""Write the fake kernel of an operator that is implemented in Python."""
 
 from __future__ import annotations
 

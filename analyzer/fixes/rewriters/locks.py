@@ -1,4 +1,4 @@
-"""Remove a lock around code that needs none in compiled code. Imported only for a rewrite."""
+"""Remove a lock around code that needs none in compiled code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite reads through a mask over the full length. Imported only for a rewrite."""
+"""Rewrite reads through a mask over the full length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exclude prints, logs and warnings from compiled code. Imported only for a rewrite."""
+"""Exclude prints, logs and warnings from compiled code."""
 
 from __future__ import annotations
 

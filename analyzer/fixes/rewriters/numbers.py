@@ -1,13 +1,13 @@
-"""Keep a number that Python reads from a tensor as a tensor. Imported only for a rewrite."""
+"""Where a number that Python reads from a tensor is used, and whether the tensor does as well there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.fixes.rewriters.conditions import is_exact, walk
+from tcready.fixes.rewriters.conditions import is_exact
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.fixes.rewriters.statements import is_torch
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
@@ -15,8 +15,8 @@ from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import CstRegion, Located
 
-CONVERSIONS = {"int": "long", "float": "double", "bool": "bool"}
 """Python's conversion of a number, and the one of a tensor."""
+CONVERSIONS = {"int": "long", "float": "double", "bool": "bool"}
 OF_FLOATS = frozenset(
     "sqrt exp expm1 exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asinh acosh atanh erf erfc lgamma isnan "
     "isinf isfinite".split()
@@ -64,117 +64,7 @@ ROUNDS = (
 INTO_TEXT = "the number is formatted: do that outside of the compiled code"
 
 
-def keep_tensor(place: Located) -> Ways:
-    """Rewrite `t.item()`, `int(t)`, `float(t)`, `bool(t)` or `math.sqrt(t)` as `t.detach()`, if a tensor does as
-    well."""
-    found = _reading(place.piece, place.node)
-    if found is None:
-        return
-    node, tensor, conversion = found
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
-    uses = Uses(place.piece, torch[0], branches=[])
-    reason = uses.of(node)
-    if reason:
-        yield Declined(reason)
-        return
-    if conversion in OF_FLOATS:
-        made = expression(f"{torch[0]}.{conversion}(t)", t=snapshot(tensor))
-    else:
-        made = snapshot(tensor)
-        if conversion:
-            made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
-    changes = uses.written(node, made)
-    if changes is None:
-        yield NESTED
-        return
-    rewrite = Rewrite(
-        HOW,
-        changes,
-        UNSAFE + (HANDED if uses.handed else ""),
-        torch[1] if conversion in OF_FLOATS or uses.changes else (),
-    )
-    yield from _with_branches(place, rewrite, uses.branches or ())
-
-
-def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If | cst.IfExp]) -> Ways:
-    """Yield rewrites of a number kept as a tensor, together with those of the branch that depends on it."""
-    from tcready.fixes.rewriters.tests import written_anew
-
-    if not branches:
-        yield rewrite
-        return
-    (branch, *others) = branches
-    inside = {id(each) for each in walk(branch)}
-    if others or any(id(change.old[0]) in inside for change in rewrite.changes):
-        yield Declined(BRANCH)
-        return
-    for way in written_anew(replace(place, node=branch.test)):
-        if isinstance(way, Declined) or way.settings:
-            yield way
-            continue
-        yield replace(
-            way,
-            how=f"{rewrite.how}. {way.how}",
-            changes=(*rewrite.changes, *way.changes),
-            unsafe="; ".join(filter(None, (rewrite.unsafe, way.unsafe))),
-            imports=tuple(dict.fromkeys((*rewrite.imports, *way.imports))),
-        )
-
-
-def _reading(piece: CstRegion, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
-    """Return the outermost read of one tensor around `node`, the tensor, and the conversion."""
-    if not isinstance(node, cst.Call):
-        return None
-    tensor = _read(node)
-    conversion = ""
-    if tensor is None:
-        inner = _converted(node)
-        if inner is None or not _may_be_tensor(inner):
-            return None
-        conversion = _name(node.func)
-        tensor = _read(inner) or inner
-    while True:
-        arg = piece.parents.get(node)
-        around = piece.parents.get(arg) if isinstance(arg, cst.Arg) else None
-        if not isinstance(around, cst.Call) or _converted(around) is not node or _name(around.func) in OF_FLOATS:
-            return node, tensor, conversion
-        if conversion:  # `float(int(t))`: two conversions, which nothing distinguishes
-            return None
-        node, conversion = around, _name(around.func)
-
-
-def _read(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return the tensor of `t.item()`."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
-        return node.func.value if node.func.attr.value == "item" else None
-    return None
-
-
-def _converted(node: cst.Call) -> cst.BaseExpression | None:
-    """Return the argument of `int`, `float`, `bool` or a function of `math`."""
-    if len(node.args) != 1 or node.args[0].keyword is not None or node.args[0].star:
-        return None
-    if isinstance(node.func, cst.Name):
-        return node.args[0].value if node.func.value in CONVERSIONS else None
-    of_math = (
-        isinstance(node.func, cst.Attribute)
-        and isinstance(node.func.value, cst.Name)
-        and node.func.value.value == "math"
-        and node.func.attr.value in OF_FLOATS
-    )
-    return node.args[0].value if of_math else None
-
-
-def _may_be_tensor(node: cst.BaseExpression) -> bool:
-    return not isinstance(node, (cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float)) and not is_number(
-        node, None
-    )
-
-
-def _name(function: cst.BaseExpression) -> str:
+def function_name(function: cst.BaseExpression) -> str:
     """Return the last name of the callee: `max` of `y.max`."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
@@ -183,10 +73,10 @@ def _name(function: cst.BaseExpression) -> str:
 
 def snapshot(tensor: cst.BaseExpression) -> cst.BaseExpression:
     """Return a tensor without dimensions with the value that `.item()` reads now, detached as that is."""
-    while isinstance(tensor, cst.Call) and not tensor.args and _name(tensor.func) == "cpu":
+    while isinstance(tensor, cst.Call) and not tensor.args and function_name(tensor.func) == "cpu":
         assert isinstance(tensor.func, cst.Attribute)
         tensor = tensor.func.value
-    cut = isinstance(tensor, cst.Call) and not tensor.args and _name(tensor.func) == "detach"
+    cut = isinstance(tensor, cst.Call) and not tensor.args and function_name(tensor.func) == "detach"
     made = tensor if cut else expression("t.detach()", t=tensor)
     if not is_scalar(tensor):
         made = expression("t.reshape(())", t=made)
@@ -495,7 +385,7 @@ class Uses:
         return found
 
     def _argument(self, call: cst.Call, arg: cst.Arg) -> str | None:
-        name = _name(call.func)
+        name = function_name(call.func)
         if arg.star:
             return "it is used in a way that is not analyzed"
         if isinstance(call.func, cst.Name):
@@ -556,7 +446,7 @@ def keep_tensors(place: Located) -> Ways:
         yield NO_TORCH
         return
     tensor = node.func.value
-    cut = isinstance(tensor, cst.Call) and _name(tensor.func) == "detach"
+    cut = isinstance(tensor, cst.Call) and function_name(tensor.func) == "detach"
     tensor_copy = tensor if cut else expression("t.detach()", t=tensor)
     if not is_fresh(tensor):
         tensor_copy = expression("t.clone()", t=tensor_copy)

@@ -1,4 +1,4 @@
-"""Rewrite numpy computations on a tensor with torch. Imported only for a rewrite."""
+"""Rewrite numpy computations on a tensor with torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move code that Dynamo cannot trace to a custom operator: one call in the graph. Imported only for a rewrite."""
+"""Move code that Dynamo cannot trace to a custom operator: one call in the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite attention over parts with sizes from a tensor as one over padded parts. Imported only for a rewrite."""
+"""Rewrite attention over parts with sizes from a tensor as one over padded parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite loops over the places where a mask is true as one statement over all. Imported only for a rewrite."""
+"""Rewrite loops over the places where a mask is true as one statement over all."""
 
 from __future__ import annotations
 

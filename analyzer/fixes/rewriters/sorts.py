@@ -1,4 +1,4 @@
-"""Rewrite Python's `sorted` by numbers that are read from a tensor as `argsort`. Imported only for a rewrite."""
+"""Rewrite Python's `sorted` by numbers that are read from a tensor as `argsort`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
-from tcready.fixes.rewriters.numbers import Uses, is_name, keep_tensor
+from tcready.fixes.rewriters.numbers import Uses, is_name
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.fixes.rewriters.shapes import is_pure
 from tcready.fixes.rewriters.statements import text
-from tcready.fixes.rewriters.tests import written_anew
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -20,15 +19,6 @@ OTHER_KEY = "the key of `sorted` is more than an item of one tensor: compute all
 OTHER_ITEMS = (
     "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
 )
-
-
-def rewrite_number(place: Located) -> Ways:
-    """Rewrite a read of a number from a tensor: the sort by it, or else the test or the computation with it."""
-    if by_number := [*rewrite_sorted(place)]:
-        yield from by_number
-        return
-    yield from written_anew(place)
-    yield from keep_tensor(place)
 
 
 def rewrite_sorted(place: Located) -> Ways:
