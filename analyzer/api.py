@@ -271,7 +271,7 @@ def fix(
 
     Args:
         targets: As for `check`.
-        verify: Verify each change by runs before and after it. Otherwise nothing is executed.
+        verify: Run the model before and after each change to verify it. Otherwise nothing is executed.
         unsafe: Include unsafe changes: without `verify` those that may change behavior, with it those for which only
             one side of a branch was exercised, or that raise another exception.
         third_party: Include changes in installed packages.

@@ -30,7 +30,7 @@ class FixFlags:
     apply: bool = field(default=False, metadata=ask("flag", "Write the changes to your files.", paired=False))
     verify: bool = field(
         default=False,
-        metadata=ask("flag", "Verify each change by runs before and after it, in every target.", paired=False),
+        metadata=ask("flag", "Run the model before and after each change to verify it, in every target.", paired=False),
     )
     unsafe: bool = field(
         default=False,
@@ -82,7 +82,7 @@ class FixFlags:
 def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Propose changes that let Dynamo compile the code of TARGETS.
 
-    --verify verifies each change by runs before and after it. The patch goes to stdout, and messages about it to stderr.
+    --verify runs the model before and after each change. The patch goes to stdout, and messages about it to stderr.
     """
     wanted = FixFlags(**{name: options[name] for name in (each.name for each in fields(FixFlags))})
     if wanted.apply and wanted.diff:
@@ -169,8 +169,9 @@ def prove(
 ) -> int:
     """Verify PATCH, a unified diff, on TARGET: make the same calls before and after it.
 
-    Exits with 0 if at least one break is gone (if there were any), no break is new, and all calls agree on both sides of
-    every branch that the patch removes. Exits with 1 otherwise, and with 2 if the patch could not be tried.
+    Exits with 0 if the patch removes at least one break (if there were any), adds none, and all calls agree, including
+    calls on both sides of every branch that it removes. Exits with 1 otherwise, and with 2 if the patch could not be
+    tried.
     """
     try:
         data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()

@@ -71,7 +71,7 @@ class ReadOptions:
         metadata=ask(
             "flag",
             "Ignore named files that have no model, or that cannot be parsed and do not mention torch. With --run, "
-            "accept that there is nothing to run.",
+            "do not fail if there is nothing to run.",
         ),
     )
     """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a

@@ -148,8 +148,8 @@ def _undecided_step(target: TargetReport) -> NextStep | None:
 
 
 def _gain(planned: float, as_it_is: float | None, of: str) -> str:
-    """`98 % of the time (92 % as it is)`."""
-    beside = "" if as_it_is is None else f" ({percent(as_it_is)} as it is)"
+    """`98 % of the time (now 92 %)`."""
+    beside = "" if as_it_is is None else f" (now {percent(as_it_is)})"
     return f"{percent(planned)} of the {of}{beside}"
 
 

@@ -62,7 +62,7 @@ def test_the_summary_comes_first_and_the_count_last(ran: Report) -> None:
     summary = " ".join(" ".join(text.split("\n\n")[0].split()).split())
     assert lines[0].startswith("VERDICT model.py::Model: READY BY REGION: 10 break sites")
     assert "in graphs: 72 % of the time, 60 % of the operations (62 of 103)" in summary
-    assert "FIRST compile regions, as planned; in graphs: 99.6 % of the time (75 % as it is)" in summary
+    assert "FIRST compile regions, as planned; in graphs: 99.6 % of the time (now 75 %)" in summary
     assert "> model.compile()" in summary
     assert re.search(r"THEN fix TCR101 at model\.py:41 and 3 more places \([0-9a-f]{7}\): it makes", summary)
     assert re.fullmatch(r"18 errors in your code \(.*\)\.", lines[-1])

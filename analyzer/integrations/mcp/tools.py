@@ -267,7 +267,7 @@ TOOLS = (
         "Propose changes as a patch",
         "Propose changes that let Dynamo compile the code, as one unified diff against the current files. "
         f"Never writes files: apply the patch yourself. {_READS} prove=true. Then each change is verified by "
-        "runs before and after it.",
+        "running the model before and after it.",
         FixArguments,
         _fix,
         executes=False,
