@@ -56,6 +56,21 @@ def test_a_number_that_is_formatted_raises_for_another_value(tmp_path: Path) -> 
     assert target.verdict == "not_ready"
 
 
+@torch_between((2, 14), (2, 99), "until 2.13 such a number does not become a symbol")
+def test_an_integer_argument_that_is_formatted_raises_for_another_value(tmp_path: Path) -> None:
+    seen = run(tmp_path, 'return y * len(f"{gain:05d}")', ", 7")
+    parity = stage(seen, "parity")
+    assert (parity.state, parity.reason) == ("fail", "compile_error")
+
+
+@pytest.mark.parametrize("body", ["return y.reshape(gain, -1)", "return y[:gain].sum() + gain"])
+def test_an_integer_that_is_a_size_passes(body: str, tmp_path: Path) -> None:
+    """If eager code refuses another integer, the call is made with the same one."""
+    seen = run(tmp_path, f"print(); {body}", ", 4")
+    assert stage(seen, "parity").state == "pass"
+    assert not [text for text in seen.warnings if "other values" in text]
+
+
 def test_a_number_that_is_kept_from_the_first_call_is_a_mistake(tmp_path: Path) -> None:
     seen = run(tmp_path, "print(); return y * largest(x)")
     parity = stage(seen, "parity")

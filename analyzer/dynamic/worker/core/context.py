@@ -101,6 +101,8 @@ class Context:
     """Outputs of such calls that differ in compiled code."""
     raised_for_values: str | None = None
     """The exception of compiled code called with other values, if eager code raises none."""
+    varied: dict[str, Case] = field(default_factory=dict)
+    """For the label of a case, the case with other values that eager code took."""
     unequal_values: list[Unequal] = field(default_factory=list)
     """Outputs of calls with other values that differ in compiled code."""
     in_turn: str | None = None

@@ -1,7 +1,8 @@
 """Make one more call with inputs of the same sizes and other values.
 
 All other calls of a run have the same inputs. Code that reads a number from a tensor, or takes one as an argument,
-may compile for the first value and raise for the second: Dynamo makes the number a symbol only then.
+may compile for the first value and raise for the second: Dynamo makes the number a symbol only then. (0 and 1 it never
+makes one.)
 """
 
 from __future__ import annotations
@@ -27,22 +28,30 @@ FACTOR = 0.75
 
 def may_matter(context: Context, case: Case) -> bool:
     """Return whether other values may lead to other code: values are read where a graph ends, or an argument is a
-    Python float."""
+    Python number that Dynamo may make a symbol."""
     broke = graphs_ended(context)
     leaves = pytree.tree_leaves((case.args, case.kwargs))
-    return any(isinstance(leaf, float) or (broke and _is_floating(leaf)) for leaf in leaves)
+    return any(_is_number(leaf) or (broke and _is_floating(leaf)) for leaf in leaves)
 
 
-def vary_values(case: Case) -> Case:
-    """The case with other floating values. Integers do not change, since they may be sizes or choose what is computed."""
+def varied_cases(case: Case) -> list[Case]:
+    """Return the case with other floating values and Python integers, if it has such integers, and with other floating
+    values alone: an integer may be a size, or choose what is computed. Tensors of integers do not change."""
 
-    def other(leaf: Any) -> Any:
+    def other(leaf: Any, with_integers: bool) -> Any:
         if _is_floating(leaf):
             return (leaf.detach() * FACTOR).requires_grad_(leaf.requires_grad)
+        if _is_number(leaf) and isinstance(leaf, int):
+            return leaf + 1 if with_integers else leaf
         return leaf * FACTOR if isinstance(leaf, float) else leaf
 
-    args, kwargs = pytree.tree_map(other, (case.args, case.kwargs))
-    return replace(case, args=args, kwargs=kwargs)
+    leaves, structure = pytree.tree_flatten((case.args, case.kwargs))
+    integers = any(_is_number(leaf) and isinstance(leaf, int) for leaf in leaves)
+    found = []
+    for with_integers in (True, False) if integers else (False,):
+        args, kwargs = pytree.tree_unflatten([other(leaf, with_integers) for leaf in leaves], structure)
+        found.append(replace(case, args=args, kwargs=kwargs))
+    return found
 
 
 def eager_output(context: Context, case: Case, other: Case) -> CallOutcome:
@@ -53,6 +62,18 @@ def eager_output(context: Context, case: Case, other: Case) -> CallOutcome:
         for _ in CALLS:
             call(context, model, case)
         return copied(call(context, model, other))
+
+
+def varied_output(context: Context, case: Case) -> tuple[Case, CallOutcome] | Exception:
+    """Return the first varied case that eager code takes, and its output; what the last of them raised if none."""
+    raised: Exception | None = None
+    for other in varied_cases(case):
+        try:
+            return other, eager_output(context, case, other)
+        except Exception as error:
+            raised = error
+    assert raised is not None
+    return raised
 
 
 def compare_compiled(
@@ -72,6 +93,10 @@ def compare_compiled(
 def calls_of(context: Context, unequal: Unequal) -> ComparedCalls:
     """Return the earlier calls and the call with unequal outputs, in a form that can be repeated."""
     return repeated_calls(context, unequal, lambda function, case: copied(call(context, function, case)))
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, float) or (type(leaf) is int and leaf not in (0, 1))
 
 
 def _is_floating(leaf: Any) -> bool:

@@ -13,7 +13,7 @@ from tcready.dynamic.worker.core.calling import QUICK, call, compile_error, sett
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import counted, one_line
-from tcready.dynamic.worker.measure import gradients, other_values
+from tcready.dynamic.worker.measure import gradients
 from tcready.dynamic.worker.measure.agreement import case_calls, judge
 from tcready.dynamic.worker.measure.call_outcome import CallOutcome, Unequal
 from tcready.dynamic.worker.measure.coverage import coverage, weight_by_case
@@ -178,7 +178,7 @@ def _case(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )
     if context.raised_for_values:  # so may this
-        call(context, placed, other_values.vary_values(case), backend.adopting())
+        call(context, placed, context.varied.get(case.label, case), backend.adopting())
     for site in to_schema.break_sites(cold, context.names, case.name):
         found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)

@@ -145,13 +145,13 @@ def _change_values(context: Context, compiled: Callable[..., Any], case: Case, b
         return
     if not other_values.may_matter(context, case):
         return
-    try:
-        other = other_values.vary_values(case)
-        expected = other_values.eager_output(context, case, other)
-    except Exception as error:
-        why = one_line(error, context.work.root)
+    found = other_values.varied_output(context, case)
+    if isinstance(found, Exception):
+        why = one_line(found, context.work.root)
         context.journal.warn(f"a call with other values was not made: eager code raised {why}")
         return
+    other, expected = found
+    context.varied[case.label] = other
     try:
         unequal = other_values.compare_compiled(context, compiled, case, other, expected, backend.adopting())
     except Exception as error:
