@@ -677,6 +677,16 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     return comparing.compare(before, after, names)
 
 
+def versions_to_compare(settings: Settings, against: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the version of torch that the settings predict for and the one to compare it with. Raises TcreadyError for a
+    version without predictions of its own."""
+    from tcready.pipeline import registry, report_steps
+
+    versions = report_steps.torch_of(settings), against
+    registry.require_tables(versions)
+    return versions
+
+
 def compare_versions(
     targets: Sequence[str], versions: tuple[tuple[int, int], tuple[int, int]], settings: Settings, **asked: Any
 ) -> tuple[Comparison, Report]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from constructs import RECORD, digest_of, exported  # puts the helpers of tests/ on the path
-from reading import RULES, read
+from reading import PINNED, RULES, read
 from sample_runner import bad_lines, source_of
 from tcready.portable.options import ReadOptions
 from tcready.schema.enums import BREAKING
@@ -70,11 +70,11 @@ def _found(
     return [(line, claim) for line, claim in claims if (line, claim.message) in told]
 
 
-def is_shown(outcome: dict[str, Any], line: int, effect: str, follows: bool) -> bool:
+def is_shown(outcome: dict[str, Any], line: int, effect: str, follows: bool, raises: str | None) -> bool:
     """Whether a run of a sample shows the effect that is claimed for a line. `follows`: the claim may be about a
-    generator that Python runs, which is in no log."""
+    generator that Python runs, which is in no log. `raises`: the exception that the sample is about."""
     if effect == "compile_error":
-        return "raises" in outcome
+        return outcome.get("raises") == raises
     if effect == "frame_skip" and not outcome.get("skipped") and not follows:
         return False
     if effect in BREAKING:
@@ -99,12 +99,13 @@ def derived() -> tuple[dict[str, dict[str, list[str]]], list[str]]:
                     print(f"{name}: no record of the sample as it is", file=sys.stderr)
                     continue
                 outcomes = {v: each for each in record[name]["outcomes"] for v in each["torch"]}
+                raises = outcomes[_text(sample.torch or PINNED)].get("raises")
                 for version in versions:
                     text = _text(version)
                     for line, claim in claims_of(rule, sample, version, Path(folder)):
                         effect = claim.effect or rule.effect
                         if text in outcomes and effect in OBSERVED:
-                            shown = is_shown(outcomes[text], line, effect, rule.follows)
+                            shown = is_shown(outcomes[text], line, effect, rule.follows, raises)
                             place = f"bad{number}:{line}", effect
                             seen.setdefault((rule.code, claim.form, text), {}).setdefault(shown, set()).add(place)
     _leave_out_what_no_run_shows(seen)

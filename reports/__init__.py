@@ -55,7 +55,7 @@ def render_comparison(comparison: Comparison, format: str, **options: Any) -> st
     Raises TcreadyError for an unknown format.
     """
     if format not in COMPARED:
-        raise TcreadyError(f"a comparison is not told as {format!r}: use one of {', '.join(sorted(COMPARED))}")
+        raise TcreadyError(f"a comparison has no format {format!r}: use one of {', '.join(sorted(COMPARED))}")
     module = importlib.import_module(f"{__name__}.{COMPARED[format]}")
     return cast("Callable[..., str]", module.render)(comparison, **options)
 

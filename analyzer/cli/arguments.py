@@ -141,8 +141,8 @@ class CommandOptions:
         default=None,
         metadata=ask(
             "version",
-            "Compare with the predictions for this version of torch. Lists findings that appear or "
-            "disappear. Requires --no-run.",
+            "List the findings that appear or disappear from the version of --torch-version to this one. "
+            "Requires --no-run.",
             metavar="X.Y",
         ),
     )

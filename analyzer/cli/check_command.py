@@ -85,15 +85,12 @@ def _compare_versions(targets: tuple[str, ...], command: CommandOptions, setting
 
     Only the static pass is compared: a run has the one torch that is installed.
     """
-    version, against = settings.read.torch, command.against_version
     if command.run is not False or command.observations:
         raise TcreadyError("--against-version compares predictions for two versions: add --no-run")
-    if version is None or against is None:
-        raise TcreadyError("--against-version needs the version to compare: add --torch-version X.Y")
+    assert command.against_version is not None
+    versions = api.versions_to_compare(settings, command.against_version)
     with show_progress(command.quiet) as (announce, progress):
-        compared, after = api.compare_versions(
-            targets, (version, against), settings, announce=announce, progress=progress
-        )
+        compared, after = api.compare_versions(targets, versions, settings, announce=announce, progress=progress)
     show_comparison(
         compared, command.output_format, command.output, command.html, editor=command.editor, quiet=command.quiet
     )

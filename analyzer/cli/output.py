@@ -107,6 +107,8 @@ def say_what_failed(report: Report, output_format: str, output: str | None) -> N
     if output_format in BARE:
         for text in api.failures(report):
             say(f"tcready: error: {text}")
+        for text in report.warnings:
+            say(f"tcready: warning: {text}")
 
 
 def show_comparison(

@@ -228,7 +228,7 @@ def with_detail(ending: Ending, running: RunningWorker) -> Ending:
     if ending.limit:
         return ending
     output = bytes(running.tail).decode("utf-8", "replace")
-    detail, reason = _describe_exit(running.process.wait(), output)
+    detail, reason = describe_exit(running.process.wait(), output)
     rank, code = first_dead(output) or (0, 0)
     dead = rank if code < 0 else None
     return replace(ending, detail=detail, reason=reason, dead=dead, exits=exits_in(output))
@@ -342,11 +342,16 @@ def _kill(process: _Process, mark: str) -> None:
         time.sleep(0.02)
 
 
-LOG_LINE = re.compile(r"[VDIWEC]\d{4} \d\d:\d\d:\d\d")
-"""Prefix of lines that torch logs: `W1129 20:51:16.816000 ...`. They do not explain why a process ended."""
+LOG_LINE = re.compile(
+    r"(\[rank\d+\]:)?\s*\[?[VDIWEC]\d{4} \d\d:\d\d:\d\d"  # torch, Python and C++: W1129 20:51:16.816000
+    r"|.{0,60}\b(DEBUG|INFO|WARN|WARNING)\b"  # logging, and libraries with formats of their own
+    r"|.{0,60}\b[IW] \S+\.(cc|cpp|py):\d+"  # Abseil, as TensorFlow uses it
+    r"|\S+:\d+: \w*Warning: |\s*warnings\.warn\("
+)
+"""Lines that do not explain why a process ended."""
 
 
-def _describe_exit(code: int, output: str) -> tuple[str, StageReason]:
+def describe_exit(code: int, output: str) -> tuple[str, StageReason]:
     """Describe how a worker ended that was not ended from outside, in one line and as a reason code."""
     if code < 0:
         return f"the process died by {signal_name(-code)}", "crash"

@@ -385,7 +385,7 @@ def warn_other_torch(runs: Iterable[Observation], predicted: tuple[int, int]) ->
     ran = (str((seen.environment or {}).get("torch") or "") for seen in runs)
     return tuple(
         dict.fromkeys(
-            f"predicted is what torch {version} does, and the run used torch {torch}: it cannot show that"
+            f"the predictions are for torch {version}, but the run used torch {torch}: it cannot confirm them"
             for torch in ran
             if torch and torch.split(".")[:2] != version.split(".")
         )

@@ -74,12 +74,14 @@ def tool() -> Tool:
     return Tool("tcready", version())
 
 
-def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
-    """Return the torch version to predict for: the named one, else the installed one, else the newest known."""
+def torch_for(named: tuple[int, int] | None, root: Path, python: str | None = None) -> tuple[int, int]:
+    """Return the torch version to predict for: the named one, else that of the environment of `python`, which runs the
+    model, else the installed one, else the newest known."""
     from tcready.static.frontend import module_search
     from tcready.static.library import torch_versions as versions
 
-    known = named or versions.installed(module_search.default_search_path(root))
+    beside = versions.installed_beside(python) if python else None
+    known = named or beside or versions.installed(module_search.default_search_path(root))
     return known if known is not None else versions.with_tables()[-1]
 
 
@@ -91,7 +93,19 @@ def warn_no_tables(torch: tuple[int, int]) -> tuple[str, ...]:
     named, other = (f"{major}.{minor}" for major, minor in (torch, predicted))
     if torch == predicted:
         return ()
-    return (f"there are no tables of torch {named}: what is predicted is what Dynamo of torch {other} does",)
+    oldest = " is older than the oldest known version" if torch < predicted else " is not known to this tcready"
+    return (f"torch {named}{oldest}: the predictions are those for torch {other}",)
+
+
+def require_tables(versions: Iterable[tuple[int, int]]) -> None:
+    """Raise TcreadyError for a version of torch without predictions of its own."""
+    from tcready.static.library import torch_versions
+
+    known = torch_versions.with_tables()
+    unknown = next((each for each in versions if each not in known), None)
+    if unknown is not None:
+        named, first, last = ("{}.{}".format(*each) for each in (unknown, known[0], known[-1]))
+        raise TcreadyError(f"torch {named} has no predictions of its own: compare versions from {first} to {last}")
 
 
 def page_of(rule: Rule) -> str:

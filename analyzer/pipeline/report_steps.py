@@ -100,7 +100,8 @@ def report_of(
     studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
     if studies and not seen.runs:
         announce(f"nothing was run, so {', '.join(studies)} did nothing: --run or --inputs run the target")
-    other_torch = run_sources.warn_other_torch(seen.runs, version) if chosen.is_given("torch") else ()
+    other = chosen.is_given("torch") or chosen.run.python is not None
+    other_torch = run_sources.warn_other_torch(seen.runs, version) if other else ()
     static = dataclasses.replace(
         read.result,
         skipped=(
@@ -171,7 +172,7 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
 
 
 def torch_of(chosen: Settings) -> tuple[int, int]:
-    return torch_for(chosen.read.torch, chosen.root)
+    return torch_for(chosen.read.torch, chosen.root, chosen.run.python)
 
 
 def at_its_commit(report: Report, root: Path) -> Report:

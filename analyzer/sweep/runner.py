@@ -269,7 +269,7 @@ def sweep(
             "nothing is named that can be swept: give folders, .py files, classes, packages or a .toml file"
         )
     devices = tuple(cell.device or settings.run.device for cell in cells)
-    torch = registry.torch_for(settings.read.torch, root)
+    torch = registry.torch_for(settings.read.torch, root, settings.run.python)
     reading = SourceOptions(
         *(settings.values["mode"], torch, settings.read.low, settings.read.plain_call),
         *(settings.report.select, settings.report.ignore, settings.report.per_file_ignores),

@@ -7,12 +7,13 @@ from tcready.static.domain.facts import Recurrent
 
 
 def check(fact: Recurrent) -> Iterator[Claim]:
-    yield Claim(
-        "a recurrent module is used: the function runs eagerly",
-        confidence=fact.confidence,
-        suppressed_by_config="allow_rnn",
-        form=f"the frame of a module that is {fact.use}",
-    )
+    if fact.use != "traversed":
+        yield Claim(
+            "a recurrent module is used: the function runs eagerly",
+            confidence=fact.confidence,
+            suppressed_by_config="allow_rnn",
+            form=f"the frame of a module that is {fact.use}",
+        )
     if fact.use != "held":
         yield Claim(
             "a recurrent module is used: the graph ends here",

@@ -245,3 +245,34 @@ def wait_for(path: Path) -> int:
 def alive(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status")
     return status.exists() and "Z (zombie)" not in status.read_text()
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "model.py", line 1, in forward
+    allocate()
+MemoryError: the pool is used up
+"""
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        "W1130 12:00:00.123000 1 torch/utils/cpp_extension.py:10] No CUDA runtime is found",
+        "[rank0]:[W1130 10:00:00.1 ProcessGroupNCCL.cpp:1250] Warning: destroy_process_group was not called",
+        "WARNING:root:pool closed",
+        "2026-11-30 10:00:00,123 - root - INFO - bye",
+        "[2026-11-30 10:00:00,123] [INFO] [accelerator.py:100:get_accelerator] Setting ds_accelerator",
+        "2026-11-30 10:00:00.1: I tensorflow/core/platform/cpu.cc:210] This binary is optimized",
+        "/model.py:3: UserWarning: old\n  warnings.warn(",
+    ],
+)
+def test_a_logged_line_is_no_reason(logged: str) -> None:
+    """A process that ends after it has logged something ended for what it said before."""
+    from tcready.dynamic.worker_process import describe_exit
+
+    assert (
+        describe_exit(1, f"{TRACEBACK}{logged}\n")[0]
+        == "the process exited with code 1: MemoryError: the pool is used up"
+    )
+    assert describe_exit(1, "DeprecationWarning: old\n")[0] == "the process exited with code 1: DeprecationWarning: old"

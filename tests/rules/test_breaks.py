@@ -25,7 +25,7 @@ ON_PAGES = {gb_id for page in PAGES for gb_id in page.gb_ids}
 CLAIMS = [gb_id for rule in rules() for gb_id in rule.gb_ids]
 RUN_WITH = (2, 13)
 """The torch that the examples are run with."""
-NEWER = "Newer than torch 2.13, which runs the examples."
+NEWER = "No example: this type is new in torch 2.14 or later, and the examples are run with torch 2.13."
 UNRAISED = "Listed in the registry of torch 2.13, but not raised by any code there."
 HOW = (
     "a type of break without advice: put it on a page of rules/break_pages/, with an example or with the reason "

@@ -217,13 +217,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`value` is formatted in an f-string; `spec`: with a format spec. By `%` it is formatted at once, in an f-string
-    when the text is used."""
+    """`value` is formatted: in an f-string when the text is used, by `%` at once."""
 
     where: Where
     node: ast.expr
     value: Value
-    spec: bool
+    spec: str | None = None
+    """The format specification of an f-string, if it has one that is known."""
+    argument: bool = False
+    """It is an argument of the target."""
     at_once: bool = False
 
 
@@ -293,9 +295,9 @@ class Handler:
     """It ends in a `raise`: eager code does not continue from here either."""
 
 
-UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked"]
+UseOfModule: TypeAlias = Literal["held", "called", "read", "inspected", "walked", "traversed"]
 """The use of a module: store it or pass it on, call it, read an attribute of it, pass it to a built-in that inspects it
-(`isinstance`, `hasattr`), or iterate over the parts of a module that holds it."""
+(`isinstance`, `hasattr`), iterate over the parts of a module that holds it, or call a method of that module that does."""
 
 
 @dataclass(frozen=True, slots=True)

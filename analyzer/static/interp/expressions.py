@@ -167,7 +167,7 @@ class Expressions(Component):
             self.engine.emit(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
-            self.engine.emit(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
+            self.engine.emit(F.Format(self.engine.where(frame), node, right, at_once=True))
         result = self.engine.protocols.apply_operator(type(node.op).__name__, left, right, node, frame)
         subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
         if subclass is None or self.engine.overrides.is_overriding():
@@ -388,12 +388,10 @@ class Expressions(Component):
                         or value
                     )
                 written = written or tensor_of(value) is not None
-                if part.format_spec is not None:
-                    self.eval(part.format_spec, frame)
-                if not isinstance(value, Const):
-                    self.engine.emit(
-                        F.Format(self.engine.where(frame), part.value, value, part.format_spec is not None)
-                    )
+                spec = self._specification(part, frame)
+                argument = _is_argument(part.value, frame)
+                if argument or not isinstance(value, Const):
+                    self.engine.emit(F.Format(self.engine.where(frame), part.value, value, spec, argument))
                 plain = part.format_spec is None and part.conversion == -1
             else:
                 value, plain = self.eval(part, frame), True
@@ -403,6 +401,16 @@ class Expressions(Component):
         if guess is None or sum(map(len, guess)) >= MAX_LENGTH:
             return every
         return Const("".join(guess)) if text is not None else prefer(Const("".join(guess)), every)
+
+    def _specification(self, part: ast.FormattedValue, frame: Frame) -> str | None:
+        """Return how the value itself is formatted; None without a specification, for one that is not known, and for
+        one of its `str()` or `repr()`."""
+        if part.format_spec is None:
+            return None
+        spec = self.eval(part.format_spec, frame)
+        if not isinstance(spec, Const) or not isinstance(spec.value, str) or part.conversion != -1:
+            return None
+        return spec.value
 
     def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
         return Function(
@@ -1083,3 +1091,17 @@ def _assigned_call(place: ast.expr, info: FunctionInfo) -> ast.expr | None:
     last = max(before, key=lambda value: value.lineno)
     made = [last.body, last.orelse] if isinstance(last, ast.IfExp) else [last]
     return last if all(isinstance(value, ast.Call) for value in made) else None
+
+
+def _is_argument(node: ast.expr, frame: Frame) -> bool:
+    """Return whether it is a parameter of the target's entry that is assigned nowhere in it, or is computed with one."""
+    if isinstance(node, ast.BinOp):
+        return _is_argument(node.left, frame) or _is_argument(node.right, frame)
+    function = frame.function.node if frame.function is not None and frame.depth <= 1 else None
+    if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
+        return False
+    names = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    return node.id in names and not any(
+        isinstance(each, ast.Name) and each.id == node.id and not isinstance(each.ctx, ast.Load)
+        for each in ast.walk(function)
+    )

@@ -31,11 +31,10 @@ from tcready.static.frontend.index import ClassInfo
 from tcready.static.interp.interfaces import CallSite, Component, Engine
 from tcready.static.library import semantics as K  # noqa: N812
 
-WALKS = frozenset(
-    "parameters named_parameters buffers named_buffers modules named_modules state_dict train eval requires_grad_ "
-    "zero_grad".split()
-)
-"""Methods of nn.Module that go through all its parts."""
+ITERATED = frozenset("parameters named_parameters buffers named_buffers modules named_modules".split())
+"""Methods of nn.Module that return an iterator over all its parts."""
+TRAVERSING = frozenset("state_dict train eval requires_grad_ zero_grad".split())
+"""Methods that go through all its parts themselves: a break in them does not give up their caller."""
 OF_CHILDREN = frozenset({"children", "named_children"})
 OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
@@ -98,10 +97,14 @@ class RecurrentModules(Component):
         if site.node in self.engine.firsts:
             if name in OF_PARAMETERS:
                 found = self._before_a_parameter(module, set())
-        elif name in WALKS or name in OF_CHILDREN:
-            found = self._inside(module, set(), deep=name in WALKS)
+        elif name in TRAVERSING and self.engine.operations.break_of(
+            f"torch.nn.Module.{name}", site.args, site.keywords
+        ):
+            return  # whatever the parts are
+        elif name in ITERATED | TRAVERSING | OF_CHILDREN:
+            found = self._inside(module, set(), deep=name not in OF_CHILDREN)
         if found is not None:
-            self.touch(found, site.node, site.frame, "walked")
+            self.touch(found, site.node, site.frame, "traversed" if name in TRAVERSING else "walked")
 
     def _is_recurrent(self, value: Value) -> bool:
         if isinstance(value, Super):

@@ -11,13 +11,15 @@ from tcready.static.frontend import module_search
 
 Version: TypeAlias = "tuple[int, int]"
 FOLDER = Path(__file__).parent.with_name("tables")
+SITE_PACKAGES = ("lib/python*/site-packages", "Lib/site-packages")
+"""Where an environment has its packages, below its folder."""
 
 
 def version_of(text: str) -> Version:
-    """`2.11`, `2.11.0` or `2.11.0+cu130` as (2, 11). Raises TcreadyError for anything else."""
-    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?(?:\+\w+)?", text.strip())
-    if found is None or int(found[1]) != 2:
-        raise TcreadyError(f"{text} is no version of torch 2: write it like 2.13")
+    """`2.11`, `2.11.0+cu130`, `2.11rc1` or `v2.11.0a0+git1f2e3d` as (2, 11). Raises TcreadyError for anything else."""
+    found = re.fullmatch(r"v?(\d)\.(0|[1-9]\d*)(?:\.\d+)?(?:(?:a|b|rc|\.dev)\d+)?(?:\+[\w.]+)?", text.strip())
+    if found is None or found[1] != "2":
+        raise TcreadyError(f"{text!r} is no version of torch 2: write it like 2.13")
     return int(found[1]), int(found[2])
 
 
@@ -30,6 +32,13 @@ def installed(search_path: tuple[Path, ...]) -> Version | None:
         return None
     found = re.search(r"^__version__\s*=\s*['\"](\d+)\.(\d+)", text, re.M)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def installed_beside(python: str) -> Version | None:
+    """Return the version of the torch in the environment of an interpreter, which is not executed; None if that does
+    not show it."""
+    folder = Path(python).parent.parent
+    return installed(tuple(path for pattern in SITE_PACKAGES for path in sorted(folder.glob(pattern))))
 
 
 def predicted_by(version: Version | None, known: tuple[Version, ...]) -> Version:

@@ -1,0 +1,61 @@
+"""Numbers that Dynamo may make symbolic, formatted with a specification: which raise is data of each version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tcready import api
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, step{annotation}):
+        y = x * 2
+        name = {text}
+        return y * len(name)
+
+
+def get_inputs():
+    return torch.randn(4, 8), {given}
+"""
+
+
+def predicted(root: Path, text: str, version: str, annotation: str = "", given: str = "7") -> bool:
+    (root / "model.py").write_text(MODEL.format(text=text, annotation=annotation, given=given))
+    report = api.check(["model.py"], run=False, root=root, torch_version=version)
+    return any(each.rule == "TCR427" for each in report.findings)
+
+
+@pytest.mark.parametrize("annotation", ["", ": int"])
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [
+        ('f"{step:05d}"', {"2.14", "2.15"}),
+        ('f"{step * 2:05d}"', {"2.11", "2.12", "2.13", "2.14", "2.15"}),
+        ('f"{x.shape[0]:3d}"', {"2.11", "2.12", "2.13", "2.14", "2.15"}),
+        ('f"{step:>8}"', set()),
+        ('f"{x.shape[0]:>{4}}"', set()),
+        ('f"{step!r:>8}"', set()),
+        ('f"{step}"', set()),
+        ('f"{step:{len(str(x))}d}"', set()),  # not known
+    ],
+)
+def test_a_number_is_predicted_to_raise_where_it_does(
+    text: str, versions: set[str], annotation: str, tmp_path: Path
+) -> None:
+    assert {
+        each for each in ("2.11", "2.12", "2.13", "2.14", "2.15") if predicted(tmp_path, text, each, annotation)
+    } == versions
+
+
+def test_an_argument_that_is_assigned_is_none(tmp_path: Path) -> None:
+    assert not predicted(tmp_path, 'f"{step:05d}"; step = 3', "2.15")
+
+
+@pytest.mark.parametrize("given", ["True", "'7'", "None"])
+def test_what_is_no_number_is_not_reported(given: str, tmp_path: Path) -> None:
+    assert not predicted(tmp_path, 'f"{step:05d}"', "2.15", given=given)
