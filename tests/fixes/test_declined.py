@@ -461,3 +461,14 @@ def test_every_reason_stands_in_a_test() -> None:
         if not any(word in each.pattern.replace("\\", "") or each.fullmatch(word) for word in words)
     }
     assert missing == {}
+
+
+@pytest.mark.parametrize("test", ["x.numel() > 0", "x.shape[0] == 3", "x.size(0) > x.ndim", "not x.dim()"])
+def test_a_test_of_sizes_is_not_chosen_by_torch(test: str, tmp_path: Path) -> None:
+    """Dynamo broke on the line without a prediction, so all rules are asked about each expression there."""
+    path = tmp_path / "model.py"
+    path.write_text(HEAD + forward(f"n = int(x.max()) if {test} else 0\nreturn x * n"))
+    concrete = Concrete(source.read(path))
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "int(x.max())" in text)
+    ways = [each for each in at_line(concrete, "model.py", line, api.load_rules()) if isinstance(each, Proposal)]
+    assert not [each for each in ways if any("where(" in edit.new_text for edit in each.edits)]

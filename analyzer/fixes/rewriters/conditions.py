@@ -518,9 +518,19 @@ def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
 
 
 def _is_plain(node: cst.BaseExpression) -> bool:
-    """Return True if its value is a Python value by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
+    """Return True if its value is a Python value by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal, a
+    size, or a comparison of these."""
     if isinstance(node, cst.Comparison):
-        return any(isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons)
+        operands = (node.left, *(each.comparator for each in node.comparisons))
+        return all(map(_is_plain, operands)) or any(
+            isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
+        )
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in ("numel", "nelement", "dim", "ndimension", "size")
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        return (isinstance(node, cst.Attribute) and node.attr.value in ("shape", "ndim")) or (
+            isinstance(node, cst.Subscript) and _is_plain(node.value)
+        )
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _is_plain(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
