@@ -214,8 +214,10 @@ def harmless_in(finding: Finding, target: str, mode: Mode) -> bool:
 
 
 def _showable(finding: Finding) -> bool:
-    """Return True if calls with one set of inputs can show the effect."""
-    return finding.effect in BREAKING or (finding.effect == "recompile" and finding.level == "error")
+    """Return True if the calls of a run can show the effect: a warning is of calls with other sizes."""
+    if finding.effect in ("recompile", "compile_error"):
+        return finding.level == "error"
+    return finding.effect in BREAKING
 
 
 def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Finding:

@@ -479,10 +479,12 @@ def shape_cells(trial: ShapeTrial) -> tuple[str, ...]:
 
 
 def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
-    """Return the cases first, if there are several, then each axis."""
+    """Return the cases first, if there are several, then each axis, then those that were varied together."""
     axes = {axis.name: axis for axis in study.axes}
     advice = {item.varied: item for item in study.advice}
-    names = dict.fromkeys([trial.varied for trial in study.trials if trial.varied not in axes] + list(axes))
+    varied = [trial.varied for trial in study.trials]
+    first = next((number for number, name in enumerate(varied) if name in axes), len(varied))
+    names = dict.fromkeys([*varied[:first], *axes, *varied[first:]])
     return [
         ShapeRow(name, axes.get(name), tuple(t for t in study.trials if t.varied == name), advice.get(name))
         for name in names

@@ -18,6 +18,7 @@ from tcready.dynamic.worker.torch_internals.compile_calls import takes_dynamic_s
 from tcready.merge import exit_code, merge
 from tcready.reports.html import document
 from tcready.reports.markdown import comment as markdown
+from tcready.reports.shared.wording import shape_rows
 from tcready.reports.text import summary_or_full as text
 from tcready.schema.code_line import Frame
 from tcready.schema.codec import as_json, from_json
@@ -307,15 +308,15 @@ def test_a_variable_for_a_size_is_advised_if_it_recompiles_least(watch: Watch) -
 
 def test_the_code_for_a_variable_names_each_argument_that_has_the_size() -> None:
     dimensions = [InputDimension("ids", 1), InputDimension("mask", 1)]
-    code = spec_code("sequence", dimensions, {"ids": 2, "mask": 3})
+    code = spec_code({"sequence": dimensions}, {"ids": 2, "mask": 3})
     assert code is not None
     assert code.endswith(
         'dynamic_shapes={"ids": TensorSpec([None, sequence]), "mask": TensorSpec([None, sequence, None])})'
     )
-    named = spec_code("dimension 1 of x", [InputDimension("x", 1)], {"x": 2})
+    named = spec_code({"dimension 1 of x": [InputDimension("x", 1)]}, {"x": 2})
     assert named is not None
     assert 'size = ShapeVar("size")' in named
-    assert spec_code("batch", [InputDimension("items[0]", 0)], {"items[0]": 2}) is None, "a part of an argument"
+    assert spec_code({"batch": [InputDimension("items[0]", 0)]}, {"items[0]": 2}) is None, "a part of an argument"
 
 
 @pytest.mark.pinned
@@ -405,6 +406,11 @@ def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Wat
         "0/0: tensor 'mask' size mismatch at index 1. expected 7, actual 8",
     ), "every guard that failed, not the first alone"
     assert advice(seen, "sequence").code == ("torch._dynamo.mark_dynamic(ids, 1)\ntorch._dynamo.mark_dynamic(mask, 1)")
+    together = advice(seen, "batch and sequence")
+    assert together.code == "\n".join(filter(None, (advice(seen, "batch").code, advice(seen, "sequence").code)))
+    assert counts(seen, "batch and sequence")["mark_dynamic"] == 0
+    assert "write the lines for batch and sequence" in advice(seen, "sequence").text
+    assert [row.varied for row in shape_rows(study(seen))] == ["batch", "sequence", "batch and sequence"]
 
 
 @pytest.mark.release

@@ -77,21 +77,22 @@ def mark_code(dimensions: Sequence[InputDimension]) -> str:
     return "\n".join(f"torch._dynamo.mark_dynamic({item.argument}, {item.dimension})" for item in dimensions)
 
 
-def spec_code(axis: str, dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str | None:
-    """Return the statements that compile with one variable for these dimensions, and all others as in a call; None if
-    one is in a part of an argument. `ranks`: the number of dimensions of each argument."""
-    if not all(item.argument.isidentifier() for item in dimensions):
+def spec_code(axes: Mapping[str, Sequence[InputDimension]], ranks: Mapping[str, int]) -> str | None:
+    """Return the statements that compile with one variable for the dimensions of each axis, and all others as in a call;
+    None if one is in a part of an argument. `ranks`: the number of dimensions of each argument."""
+    if not all(item.argument.isidentifier() for dimensions in axes.values() for item in dimensions):
         return None
-    name = axis if axis.isidentifier() else "size"
-    marked = {(item.argument, item.dimension) for item in dimensions}
+    sizes = iter(("size", *(f"size{number}" for number in range(2, len(axes) + 1))))
+    names = {axis: axis if axis.isidentifier() else next(sizes) for axis in axes}
+    marked = {(item.argument, item.dimension): names[axis] for axis, items in axes.items() for item in items}
     specs = ", ".join(
-        f'"{argument}": TensorSpec([{", ".join(name if (argument, d) in marked else "None" for d in range(rank))}])'
+        f'"{argument}": TensorSpec([{", ".join(marked.get((argument, d), "None") for d in range(rank))}])'
         for argument, rank in ranks.items()
     )
     return "\n".join(
         (
             "from torch.fx.experimental.dynamic_spec import ShapeVar, TensorSpec",
-            f'{name} = ShapeVar("{name}")',
+            *(f'{name} = ShapeVar("{name}")' for name in names.values()),
             f"model = torch.compile(model, dynamic_shapes={{{specs}}})",
         )
     )

@@ -199,6 +199,7 @@ def _sweep(study: Study) -> None:
     for left in found[MANY_AXES:]:
         study.cut(f"{left.name}: only {MANY_AXES} groups of dimensions are varied")
     axes: list[ShapeAxis] = []
+    studied: list[Axis] = []
     for candidate in found[:MANY_AXES]:
         fixed = {axis.name for axis in axes if axis.fixed}
         if candidate.instead_of is not None and candidate.instead_of not in fixed:
@@ -212,6 +213,41 @@ def _sweep(study: Study) -> None:
             study.cut(f"{axis.shape.name} under Dynamo: an identical call recompiles")
         else:
             _vary(study, case, axis)
+            studied.append(axis)
+    _vary_together(study, case, studied)
+
+
+def _vary_together(study: Study, case: Case, axes: Sequence[Axis]) -> None:
+    """Try the lines for all axes together if more than one axis needs lines: those of one axis say nothing of another."""
+    advice = {item.varied: item for item in study.found.advice if item.cure in ("mark_dynamic", "dynamic_shapes")}
+    axes = [axis for axis in axes if axis.shape.name in advice]
+    if len(axes) < 2:
+        return
+    name = " and ".join(axis.shape.name for axis in axes)
+    every = case
+    for axis in axes:
+        every = resize_inputs(every, axis.places, axis.shape.sizes[0])
+    steps = [TrialCall("given", case), TrialCall("again", case, identical=True)]
+    for axis in axes:
+        steps += _steps(case, axis, axis.shape.sizes[:2])
+    steps.append(TrialCall(f"other {name}", every))
+    study.note(f"{name} in the eager model")
+    expected = _eager_results(study, name, steps)
+    if expected is None:
+        return
+    dimensions = {axis.shape.name: axis.shape.dimensions for axis in axes}
+    marking = mark_code([item for items in dimensions.values() for item in items])
+    ranks: dict[str, int] = {}
+    for axis in axes:
+        ranks |= _ranks(case, axis)
+    code = spec_code(dimensions, ranks) if takes_dynamic_shapes() else None
+    settings = [DEFAULT, TrialSetting("mark_dynamic", call_code=marking)]
+    settings += [TrialSetting("dynamic_shapes", code)] if code is not None else []
+    trials = [_trial(study, name, setting, steps, expected) for setting in settings]
+    together = advise(name, trials, _limit())
+    also = f"; if the other sizes vary too, write the lines for {name}" if together.code else ""
+    alone = [replace(item, text=item.text + also) if item.varied in dimensions else item for item in study.found.advice]
+    study.add(advice=(*alone, together))
 
 
 def _vary(study: Study, case: Case, axis: Axis) -> None:
@@ -237,7 +273,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     if not quiet and not settles_never(usual):
         marking = TrialSetting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
         trials.append(_trial(study, name, marking, steps, expected))
-        code = spec_code(name, axis.shape.dimensions, _ranks(case, axis)) if takes_dynamic_shapes() else None
+        code = spec_code({name: axis.shape.dimensions}, _ranks(case, axis)) if takes_dynamic_shapes() else None
         if code is not None:
             trials.append(_trial(study, name, TrialSetting("dynamic_shapes", code), steps, expected))
     order = rank_trials(trials)
