@@ -37,6 +37,7 @@ CLOSE = 0.03
 """What a share that is claimed may be off by."""
 SETTINGS = (
     *("allow_unspec_int_on_nn_module", "capture_scalar_outputs", "capture_dynamic_output_shape_ops"),
+    "nested_graph_breaks",
     "recompile_limit",
 )
 """What the lines of a plan set for the whole process."""
@@ -527,3 +528,48 @@ def test_lines_that_inductor_cannot_compile_are_not_recommended(tmp_path: Path) 
     (rejected,) = (item for item in plan.alternatives if "with Inductor" in item.reason)
     assert "numbers of tensors" in rejected.reason
     assert (rejected.sound, rejected.backend, rejected.share) == (False, "inductor", 1.0)
+
+
+def test_a_break_that_callers_meet_too_is_tried_with_callers_split(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        dedent("""\
+            import torch
+            from torch import nn
+
+
+            class Inner(nn.Module):
+                def forward(self, x):
+                    y = x.sin()
+                    print("inner")
+                    return y.cos()
+
+
+            class Middle(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner = Inner()
+
+                def forward(self, x):
+                    return self.inner(x + 1) * 2
+
+
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.middle = Middle()
+
+                def forward(self, x):
+                    return self.middle(x * 3) - 1
+
+
+            def get_inputs():
+                return [torch.randn(4, 8)]
+        """)
+    )
+    plan = observe_target("model.py", root=tmp_path, plan=True).plan
+    assert plan is not None
+    (nested,) = [each for each in plan.alternatives if "nested_graph_breaks" in each.code]
+    (plain,) = [each for each in plan.alternatives if each.code == "model.compile()"]
+    assert nested.sound
+    assert nested.parity
+    assert (nested.graphs or 0) < (plain.graphs or 0)

@@ -202,6 +202,10 @@ def _try_placements(study: _Study) -> None:
         capturing = study.place("whole", CAPTURING + whole.code, "with numbers and sizes that depend on data in graphs")
         if capturing is not None and _is_clean(capturing):
             study.regions.append(_whole_region(capturing))
+        if _splits_callers(whole):
+            study.place(
+                "whole", f"{SETTING}nested_graph_breaks = True\n{whole.code}", "with callers split at their calls"
+            )
     if clean and whole is not None:
         study.regions.append(_whole_region(whole))
         trials = proved_groups(study.context, study.tree, repeated_groups(study.tree))
@@ -237,6 +241,12 @@ def _try_placements(study: _Study) -> None:
 
 def _is_clean(whole: Placement | None) -> bool:
     return whole is not None and whole.sound and not whole.break_sites and (whole.share or 0.0) >= 1.0
+
+
+def _splits_callers(whole: Placement) -> bool:
+    """Return whether there are more graphs than the breaks alone make, because callers meet them too, and a setting
+    that is off lets a break split its callers at their calls."""
+    return dynamo.flags().get("nested_graph_breaks") is False and (whole.graphs or 0) > (whole.break_sites or 0) + 1
 
 
 def _whole(study: _Study) -> Placement | None:
