@@ -112,9 +112,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         if change.kind == "unchanged" and change.before_status not in (None, change.finding.status):
             yield f"UNCHANGED {where(change)}: {what(change)}"
     for target in comparison.targets:
+        if not {target.before, target.after} - {None, "unknown"}:
+            continue  # neither was run: nothing to compare
         yield f"TARGET {target.target} ({target.mode}): {verdict(target)}"
-        judged = {target.before, target.after} - {"unknown"}  # neither was run: nothing to compare
-        if target.before and target.after and judged and not target.ran:
+        if target.before and target.after and not target.ran:
             yield "    break sites were not compared: it was not run in both"
         for site in target.sites:
             place = f"{site.site.path}:{site.site.line}"

@@ -202,6 +202,12 @@ def how_to_prove(target: TargetReport, report: Report) -> str:
     return "{} `{}`{}".format(*found) if found else ""
 
 
+def predicted_for(report: Report) -> str:
+    """Return ` (predictions for torch 2.13)`; empty if an older tcready did not record the version."""
+    versions = dict.fromkeys(reading.torch for reading in report.readings if reading.torch)
+    return f" (predictions for torch {' and '.join(versions)})" if versions else ""
+
+
 def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None:
     """Return how to try the predicted regions: words before, the command, words after it; None if no region is
     predicted, or a plan has tried all it could.

@@ -13,6 +13,7 @@ from tcready.reports.shared.wording import (
     code_of,
     how_to_prove,
     in_order,
+    predicted_for,
     region_word,
     training_rows,
     verdict_sentence,
@@ -144,7 +145,8 @@ class BriefText(LongText):
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         if read and not ran and not self.stored and not self.of_a_result:
-            more = "Nothing was run: `--run` runs a model, with generated inputs unless `--inputs` names some."
+            how = "`--run` runs a model, with generated inputs unless `--inputs` names some."
+            more = f"Nothing was run{predicted_for(report)}: {how}"
             self.wrapped("", more, "dim")
         self.counts()
 

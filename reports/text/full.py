@@ -63,6 +63,7 @@ from tcready.reports.shared.wording import (
     placement_sentence,
     plan_reason,
     plan_title,
+    predicted_for,
     proof_words,
     region_word,
     rules_by_code,
@@ -566,7 +567,7 @@ class LongText:
         if not targets:
             return
         if not self.ran:
-            self.line(("static only: nothing was run", "dim"))
+            self.line((f"static only: nothing was run{predicted_for(self.given)}", "dim"))
         else:
             names = ", ".join(visible(target.target) for target in targets)
             self.wrapped("", f"static only, not run: {names}", style="dim")
