@@ -59,15 +59,19 @@ def advice() -> dict[str, RuleText]:
 
 
 def version() -> str:
-    """Return the version of the installed tcready."""
+    """Return the version of the installed tcready; `0+unknown` for a source tree that is not installed."""
     # `importlib.metadata` takes longer to load than a warm check
     for folder in filter(os.path.isdir, sys.path):
         for name in os.listdir(folder):
             if name.startswith("tcready-") and name.endswith(".dist-info"):
                 return name.removeprefix("tcready-").removesuffix(".dist-info")
+    from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
-    return installed("tcready")
+    try:
+        return installed("tcready")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def tool() -> Tool:

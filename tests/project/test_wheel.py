@@ -87,3 +87,10 @@ def test_the_wheel_alone_runs(wheel: Path, tmp_path: Path) -> None:
     assert rules
     assert pages
     assert done.stdout.split() == [str(len(rules)), str(len(pages))]
+
+
+def test_a_source_tree_that_is_not_installed_has_a_version(tmp_path: Path) -> None:
+    (tmp_path / "tcready").symlink_to(ROOT / "analyzer", target_is_directory=True)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom tcready.pipeline.registry import version\nprint(version())"
+    shown = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert shown.stdout == "0+unknown\n"
