@@ -97,8 +97,8 @@ def warn_no_tables(torch: tuple[int, int]) -> tuple[str, ...]:
     named, other = (f"{major}.{minor}" for major, minor in (torch, predicted))
     if torch == predicted:
         return ()
-    oldest = " is older than the oldest known version" if torch < predicted else " is not known to this tcready"
-    return (f"torch {named}{oldest}: the predictions are those for torch {other}",)
+    why = "is older than the oldest known version" if torch < predicted else "is not known to this tcready"
+    return (f"torch {named} {why}: the predictions are those for torch {other}",)
 
 
 def require_tables(versions: Iterable[tuple[int, int]]) -> None:
