@@ -16,15 +16,20 @@ from reading import PINNED
 
 # Several workers share the cores: threads of one that wait for each other keep those of the other from running.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+OF_TORCH = Path(__file__).parent / "dynamic"
+"""Each of its tests runs torch."""
 # Programs of this interpreter (ninja) are found, by runs too; set here, all runs of a process have the same environment.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all but one in N of the cases of a test with `sampled(N)` as `release`, before the default selection applies."""
+    """Mark the tests that need torch, and all but one in N of the cases of a test with `sampled(N)` as `release`, before
+    the default selection applies."""
     seen: Counter[str] = Counter()
     for item in items:
+        if item.path.is_relative_to(OF_TORCH):
+            item.add_marker(pytest.mark.torch)
         if (sampled := item.get_closest_marker("sampled")) is not None:
             function = item.nodeid.partition("[")[0]
             if seen[function] % sampled.args[0]:

@@ -210,6 +210,7 @@ def _in_namespace(script: str, *arguments: str) -> subprocess.CompletedProcess[s
     return done
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) -> None:
     """The check is made, and what cannot be left there is told in one line."""
     disk = tmp_path / "disk"

@@ -55,6 +55,7 @@ def test_the_floor_holds(site: Path) -> None:
     assert "failed: 0" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_floor_can_be_missed(site: Path) -> None:
     """The command does fail when the score is too low."""
     records = [line for line in RECORDS.read_text("utf-8").splitlines() if '"break_sites": []' not in line]

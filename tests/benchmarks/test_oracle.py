@@ -56,6 +56,7 @@ def before(folder: Path) -> Path:
     return dump(folder, "before.jsonl", "--jobs", "1", seed="1")[0]
 
 
+@pytest.mark.slow
 def test_a_dump_has_the_same_bytes_each_time(folder: Path, before: Path) -> None:
     again, _ = dump(folder, "again.jsonl", "--jobs", "3", seed="2")
     assert again.read_bytes() == before.read_bytes()
@@ -109,6 +110,7 @@ def test_dumps_of_other_inputs_cannot_be_compared(before: Path, tmp_path: Path) 
     assert diff(before, after) == 2
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_named(tmp_path: Path) -> None:
     """The inputs that follow are read by another process."""
     folder = tmp_path / "models"

@@ -26,6 +26,7 @@ print(json.dumps({"code": code, "loaded": sorted({"torch", "transformers", "nump
 """
 
 
+@pytest.mark.slow
 def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
     out = tmp_path / "bert.json"
     done = subprocess.run(

@@ -87,6 +87,7 @@ def test_a_failed_run_names_its_stage_and_reason(name: str, stage: str, words: l
     assert stages["capture"]["state"] == "not_run"
 
 
+@pytest.mark.slow
 def test_static_findings_of_a_file_whose_run_fails_are_reported(tmp_path: Path) -> None:
     result = _check(_shown(BROKEN / "exits_at_import.py"), out=tmp_path / "report.json")
     assert result.report is not None
@@ -182,6 +183,7 @@ def test_a_target_that_is_not_there_does_not_hide_the_others(
     assert f"{missing} cannot be judged: {reason}" in result.stderr
 
 
+@pytest.mark.slow
 def test_one_of_two_that_is_there_is_not_run_unasked(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     named = _shown(MODELS / "clean_dense_moe.py")

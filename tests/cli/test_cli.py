@@ -641,6 +641,7 @@ def test_a_form_feed_before_a_method_is_no_indent(project: Path, capsys: pytest.
     assert error == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["concise", "jsonl", "github", "gitlab", "sarif"])
 def test_formats_of_findings_alone_say_which_device_is_missing(
     project: Path, form: str, capsys: pytest.CaptureFixture[str]

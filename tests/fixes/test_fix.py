@@ -297,6 +297,7 @@ def test_a_file_of_another_encoding_is_proved(project: Path) -> None:
     assert "`x.sum() > 1000` was true" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
     fixed = api.fix("model.py", root=project).files[0].after
     draw = random.Random(0)

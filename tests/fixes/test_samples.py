@@ -134,6 +134,7 @@ def test_each_rule_has_a_rewrite_or_says_why_not() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_no_rewrite_raises_on_any_line() -> None:
     """Dynamo may break on lines for which no rule was written: `read()` of a method that is kept."""
     folder = Path(__file__).resolve().parents[2] / "fixtures" / "tricky"

@@ -174,6 +174,7 @@ def test_the_action_is_well_formed() -> None:
     assert set(re.findall(r"steps\.([\w-]+)\.outputs", text)) == ids
 
 
+@pytest.mark.slow
 def test_the_action(runner: Runner) -> None:
     hit = runner.use(**{"upload-sarif": "true"})
     assert hit.code == 1, hit.printed

@@ -79,6 +79,7 @@ repos:
     return repository
 
 
+@pytest.mark.slow
 def test_the_hook_in_a_repository(scratch: Scratch) -> None:
     scratch.commit_ready("net.py", HIT)
     hit = scratch.run()

@@ -53,6 +53,7 @@ def sphinx(source: Path, out: Path, *more: str) -> subprocess.CompletedProcess[s
 # made from code
 
 
+@pytest.mark.slow
 def test_what_is_generated_is_fresh() -> None:
     done = subprocess.run(
         [sys.executable, str(DOCS / "generate.py"), "--check"], capture_output=True, text=True, timeout=120
@@ -131,6 +132,7 @@ def test_files_of_ours_that_are_named_exist(page: Path) -> None:
         assert re.search(r"NAME|VERSION", name) or (ROOT / name).exists(), name
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     done = sphinx(DOCS / "pages", tmp_path)

@@ -30,6 +30,7 @@ def version_text(version: Version) -> str:
     return "{}.{}".format(*version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", with_tables(), ids=version_text)
 def test_what_is_told_for_a_version_is_what_it_showed(version: Version, tmp_path: Path) -> None:
     recorded = [sample for sample in SAMPLES if shown_by(sample.name, version) is not None]
@@ -56,6 +57,7 @@ def test_every_sample_was_run_with_every_version() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_the_table_of_claims_is_derived_from_what_was_shown() -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "claims.py"
     shown = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
@@ -70,6 +72,7 @@ def test_claims_are_of_rules_and_versions_that_exist() -> None:
             assert set(holds) < versions
 
 
+@pytest.mark.slow
 def test_predicted_ids_are_those_that_were_shown(tmp_path: Path) -> None:
     """What a version showed on a line that a rule tells has an id that the rule names."""
     version = with_tables()[-1]

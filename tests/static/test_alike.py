@@ -170,6 +170,7 @@ def told(results: list[StaticResult]) -> tuple[dict[object, object], dict[object
     return found, modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_each_model_is_told_as_if_alone_and_after_edits_as_if_cold(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)

@@ -57,6 +57,7 @@ def test_made_up_programs(part: int, tmp_path: Path) -> None:
     assert told >= 20  # else the programs would reach nothing
 
 
+@pytest.mark.slow
 def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:
     for text in PROGRAMS[:40]:
         (tmp_path / "model.py").write_text(text, encoding="utf-8")
@@ -235,6 +236,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_hostile_shapes(name: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(HEAD + SHAPES[name], encoding="utf-8")
@@ -262,6 +264,7 @@ DEEP = {
 """Suspects that are nested as deeply as Python reads, with what they are."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
 def test_deep_suspects_are_told(name: str, tmp_path: Path) -> None:
     body, rule = DEEP[name]
@@ -318,6 +321,7 @@ def _library_files() -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_other_peoples_files(tmp_path: Path) -> None:
     slow = []
     for path in _library_files():
@@ -341,6 +345,7 @@ print(json.dumps(as_json(result)))
 """
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     names = []
     for number, text in enumerate(PROGRAMS[:60]):
