@@ -214,7 +214,7 @@ def harmless_in(finding: Finding, target: str, mode: Mode) -> bool:
 
 
 def _showable(finding: Finding) -> bool:
-    """Return True if the calls of a run can show the effect: a warning is of calls with other sizes."""
+    """Return True if calls with one set of inputs can show the effect. Of these two, a warning is about other calls."""
     if finding.effect in ("recompile", "compile_error"):
         return finding.level == "error"
     return finding.effect in BREAKING

@@ -35,7 +35,7 @@ def _claim(value: Value, is_argument: bool, form: str) -> Claim | None:
     if not isinstance(number, Plain):
         return None
     if number.origin == "shape":
-        return Claim(MESSAGE, level="warning")  # only a call with other sizes shows it
+        return Claim(MESSAGE)
     if number.kind not in ("int", "float"):
         return None
     if number.origin == "tensor":
@@ -49,7 +49,7 @@ RULE = Rule(
     code="TCR427",
     name="number-with-format",
     effect="compile_error",
-    level="error",
+    level="warning",
     gb_ids=(),
     facts=(Format, Call),
     check=check,

@@ -59,3 +59,15 @@ def test_an_argument_that_is_assigned_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["True", "'7'", "None"])
 def test_what_is_no_number_is_not_reported(given: str, tmp_path: Path) -> None:
     assert not predicted(tmp_path, 'f"{step:05d}"', "2.15", given=given)
+
+
+def test_a_function_that_runs_eagerly_makes_no_symbol(tmp_path: Path) -> None:
+    """Up to torch 2.14, a function that calls a recurrent module is not compiled from there on."""
+    init = "    def __init__(self):\n        super().__init__()\n        self.rnn = nn.LSTM(8, 8)\n\n    def forward"
+    model = MODEL.replace("    def forward", init).replace("y = x * 2", "y = self.rnn(x)[0]")
+    found = {}
+    for version in ("2.14", "2.15"):
+        (tmp_path / "model.py").write_text(model.format(text='f"{y.mean().item():.3f}"', annotation="", given="7"))
+        report = api.check(["model.py"], run=False, root=tmp_path, torch_version=version)
+        found[version] = {each.rule for each in report.findings}
+    assert found == {"2.14": {"TCR406"}, "2.15": {"TCR201", "TCR406", "TCR427"}}

@@ -277,12 +277,12 @@ def _tested_on_every_way(
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, following: bool = False) -> None:
-    """Lower the confidence of a break that an earlier one hides in every function containing it; `following`: also of
-    code after a method of a new object that cannot be handed over."""
-    splitting = {
+    """Lower the confidence of a break, or an error of compiling, that an earlier break hides in every function containing
+    it; `following`: also of code after a method of a new object that cannot be handed over."""
+    breaking = {
         place: diagnosis
         for place, diagnosis in found.by_place.items()
-        if diagnosis.effect in SPLITTING
+        if diagnosis.effect in BREAKING
         and (not diagnosis.rule.follows or (following and isinstance(diagnosis.fact, OfNew)))
     }
     targets: dict[FunctionInfo | None, dict[ast.AST, int]] = {}
@@ -313,10 +313,11 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims, *, fol
             for last in (assigned(diagnosis.fact),)
             for context in found.contexts[place]
         ]
-        for place, diagnosis in splitting.items()
+        for place, diagnosis in breaking.items()
     }
-    shadowed = interpretation.shadowed(site for each in sites.values() for site in each)
-    for place, diagnosis in splitting.items():
+    splitting = (each for place, each in sites.items() if breaking[place].effect in SPLITTING)
+    shadowed = interpretation.shadowed(site for each in splitting for site in each)
+    for place, diagnosis in breaking.items():
         if not diagnosis.rule.follows and all(map(shadowed, sites[place])):
             found.by_place[place] = dataclasses.replace(diagnosis, confidence="low", hidden=True)
 
