@@ -41,6 +41,7 @@ def predicted(root: Path, text: str, version: str, annotation: str = "", given: 
         ('f"{x.shape[0]:>{4}}"', set()),
         ('f"{step!r:>8}"', set()),
         ('f"{step}"', set()),
+        ('f"{step:>99999999999}"', set()),
         ('f"{step:{len(str(x))}d}"', set()),  # not known
     ],
 )
