@@ -28,7 +28,7 @@ def marks_now(tricky: Tricky, folder: Path) -> dict[int | None, frozenset[str]] 
     try:
         with torch.set_grad_enabled(tricky.train):
             return dynamo_runs.run(program, folder / tricky.name, calls=1).ids_by_line
-    except Exception:
+    except torch._dynamo.exc.TorchDynamoException:
         return None
 
 

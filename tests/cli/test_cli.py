@@ -246,8 +246,8 @@ def test_a_torch_without_tables_is_told_whose_stand_for_it(
     version: str, other: str | None, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("check", "breaks.py", "--no-run", "--torch-version", version)
-    told = f": the predictions are those for torch {other}"
-    assert " ".join(capsys.readouterr().out.split()).count(told) == (other is not None)
+    warning = f": the predictions are those for torch {other}"
+    assert " ".join(capsys.readouterr().out.split()).count(warning) == (other is not None)
 
 
 def test_the_page_of_a_rule_by_code_or_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

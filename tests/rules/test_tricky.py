@@ -1,7 +1,7 @@
 """Files that a careless linter would call breaking: the static pass is never sure where Dynamo does not break.
 
 `fixtures/tricky/` holds small models. `clean_*` have no break, `mixed_*` one or two among look-alikes, `hidden_*` one
-that is easily missed. The marks are Dynamo's, not ours, and what is predicted for a version is held against its own.
+that is easily missed. The marks are Dynamo's, not ours, and the predictions for a version are compared with its own.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tcready.fixes.rewriters.numbers import (
     is_number,
     snapshot,
 )
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, first_or_others, torch_name
 from tcready.fixes.rewriters.sorts import rewrite_sorted
 from tcready.fixes.rewriters.tests import written_anew
 from tcready.static.diagnostics.rule import Declined, Rewrite
@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 
 def rewrite_number(place: Located) -> Ways:
     """Rewrite a read of a number from a tensor: the sort by it, or else the test or the computation with it."""
-    if by_number := [*rewrite_sorted(place)]:
-        yield from by_number
-        return
-    yield from written_anew(place)
-    yield from keep_tensor(place)
+    return first_or_others(rewrite_sorted(place), written_anew(place), keep_tensor(place))
 
 
 def keep_tensor(place: Located) -> Ways:

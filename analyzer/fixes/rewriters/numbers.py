@@ -15,8 +15,8 @@ from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import CstRegion, Located
 
-"""Python's conversion of a number, and the one of a tensor."""
 CONVERSIONS = {"int": "long", "float": "double", "bool": "bool"}
+"""Python's conversion of a number, and the one of a tensor."""
 OF_FLOATS = frozenset(
     "sqrt exp expm1 exp2 log log2 log10 log1p sin cos tan sinh cosh tanh asinh acosh atanh erf erfc lgamma isnan "
     "isinf isfinite".split()

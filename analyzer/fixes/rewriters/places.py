@@ -9,7 +9,7 @@ from tcready.fixes.rewriters.conditions import is_mask, walk
 from tcready.fixes.rewriters.masks import masked_select
 from tcready.fixes.rewriters.numbers import keep_tensors
 from tcready.fixes.rewriters.parts import padded_parts
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, line_of, torch_name
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, first_or_others, line_of, torch_name
 from tcready.fixes.rewriters.shapes import TO_ONE, is_pure
 from tcready.fixes.rewriters.statements import block_of, is_torch, text
 from tcready.fixes.rewriters.truths import rewrite_nonzero_count
@@ -37,20 +37,12 @@ REDUCED = (
 
 def rewrite_selection(place: Located) -> Ways:
     """Rewrite a selection by value: the loop over its items, or else the count or the selection itself."""
-    if over := [*over_places(place)]:
-        yield from over
-        return
-    yield from rewrite_nonzero_count(place)
-    yield from masked_select(place)
+    return first_or_others(over_places(place), rewrite_nonzero_count(place), masked_select(place))
 
 
 def rewrite_list(place: Located) -> Ways:
     """Rewrite `tolist()`: the loop over the items, or else the split by them or the list itself."""
-    if over := [*over_places(place)]:
-        yield from over
-        return
-    yield from padded_parts(place)
-    yield from keep_tensors(place)
+    return first_or_others(over_places(place), padded_parts(place), keep_tensors(place))
 
 
 def over_places(place: Located) -> Ways:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,6 +19,12 @@ Ways = Iterator[Rewrite | Declined]
 def is_compiling(torch: str) -> cst.BaseExpression:
     """Return the test whether the code is being compiled; `torch` is the file's name for torch."""
     return cst.parse_expression(f"{torch}.compiler.is_compiling()")
+
+
+def first_or_others(first: Ways, *others: Ways) -> Ways:
+    """Yield what the first rewriter yields, or else what all others yield."""
+    found = [*first]
+    yield from found or chain.from_iterable(others)
 
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:

@@ -41,14 +41,13 @@ def varied_cases(case: Case) -> list[Case]:
     def other(leaf: Any, with_integers: bool) -> Any:
         if _is_floating(leaf):
             return (leaf.detach() * FACTOR).requires_grad_(leaf.requires_grad)
-        if _is_number(leaf) and isinstance(leaf, int):
+        if _is_symbolic_integer(leaf):
             return leaf + 1 if with_integers else leaf
         return leaf * FACTOR if isinstance(leaf, float) else leaf
 
     leaves, structure = pytree.tree_flatten((case.args, case.kwargs))
-    integers = any(_is_number(leaf) and isinstance(leaf, int) for leaf in leaves)
     found = []
-    for with_integers in (True, False) if integers else (False,):
+    for with_integers in (True, False) if any(map(_is_symbolic_integer, leaves)) else (False,):
         args, kwargs = pytree.tree_unflatten([other(leaf, with_integers) for leaf in leaves], structure)
         found.append(replace(case, args=args, kwargs=kwargs))
     return found
@@ -96,7 +95,12 @@ def calls_of(context: Context, unequal: Unequal) -> ComparedCalls:
 
 
 def _is_number(leaf: Any) -> bool:
-    return isinstance(leaf, float) or (type(leaf) is int and leaf not in (0, 1))
+    return isinstance(leaf, float) or _is_symbolic_integer(leaf)
+
+
+def _is_symbolic_integer(leaf: Any) -> bool:
+    """Return whether Dynamo may make it a symbol."""
+    return type(leaf) is int and leaf not in (0, 1)
 
 
 def _is_floating(leaf: Any) -> bool:

@@ -219,15 +219,15 @@ def _sweep(study: Study) -> None:
 
 def _vary_together(study: Study, case: Case, axes: Sequence[Axis]) -> None:
     """Try the lines for all axes together if more than one axis needs lines: those of one axis say nothing of another."""
-    advice = {item.varied: item for item in study.found.advice if item.cure in ("mark_dynamic", "dynamic_shapes")}
-    axes = [axis for axis in axes if axis.shape.name in advice]
+    marked = {item.varied for item in study.found.advice if item.cure in ("mark_dynamic", "dynamic_shapes")}
+    axes = [axis for axis in axes if axis.shape.name in marked]
     if len(axes) < 2:
         return
     name = " and ".join(axis.shape.name for axis in axes)
     every = case
     for axis in axes:
         every = resize_inputs(every, axis.places, axis.shape.sizes[0])
-    steps = [TrialCall("given", case), TrialCall("again", case, identical=True)]
+    steps = _given_twice(case)
     for axis in axes:
         steps += _steps(case, axis, axis.shape.sizes[:2])
     steps.append(TrialCall(f"other {name}", every))
@@ -253,7 +253,7 @@ def _vary_together(study: Study, case: Case, axes: Sequence[Axis]) -> None:
 def _vary(study: Study, case: Case, axis: Axis) -> None:
     """Run the trials of one axis and add the advice."""
     name = axis.shape.name
-    given = [TrialCall("given", case), TrialCall("again", case, identical=True)]
+    given = _given_twice(case)
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
     study.note(f"{name} in the eager model")
@@ -288,6 +288,10 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
             trials.append(refused)
             study.add(trials=(*study.found.trials, refused))
     study.add(advice=(*study.found.advice, advise(name, trials, _limit(), axis.shape.size)))
+
+
+def _given_twice(case: Case) -> list[TrialCall]:
+    return [TrialCall("given", case), TrialCall("again", case, identical=True)]
 
 
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[TrialCall]:
