@@ -18,6 +18,8 @@ from tcready.schema.observation import Observation
 from tcready.schema.report import Report
 
 MODEL = """\
+import time
+
 import torch
 from torch import nn
 
@@ -46,6 +48,11 @@ def example():
 
 
 def one():
+    return torch.ones(2, 4, 8)
+
+
+def late():
+    time.sleep(60)
     return torch.ones(2, 4, 8)
 """
 TABLE = '[tool.tcready.targets.net]\ntarget = "src/model.py::Net"\n'
@@ -128,7 +135,7 @@ def test_the_autocast_of_a_table_is_checked(tmp_path: Path) -> None:
 
 
 def test_the_project_s_limits_hold(tmp_path: Path) -> None:
-    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\ntimeout = 0.5\n')
+    project(tmp_path, TABLE + 'inputs = "src/model.py::late"\ntimeout = 0.5\n')
     report, _ = run(tmp_path, "src/model.py::Net")
     details = [stage.detail for stage in report.targets[0].stages if stage.state == "fail"]
     assert details
