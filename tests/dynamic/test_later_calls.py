@@ -137,6 +137,19 @@ def test_a_setting_is_tried_in_training(mode: Mode, tmp_path: Path) -> None:
     assert (trial.difference is None) == (mode == "infer")
 
 
+LOWERED = ("rows = y[mask]", "y = nn.functional.conv1d(rows.t()[None], torch.ones(1, 8, 2), padding=1)")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("mode", ["train", "infer"])
+def test_a_setting_is_compiled_with_inductor(mode: Mode, tmp_path: Path) -> None:
+    """It cannot generate code for each graph that AOTAutograd traces: here the length of a convolution is unknown."""
+    trial = tried(tmp_path, model(*LOWERED), SIZES, mode=mode)
+    assert trial.observation.break_sites == ()
+    words = "training" if mode == "train" else "inference"
+    assert (trial.difference or "").startswith(f"compiled with Inductor in {words}, it raises InductorError: ")
+
+
 def test_an_edit_says_what_still_compiles_at_every_call(tmp_path: Path) -> None:
     trial = tried(tmp_path, model("self.seen.append(1)", "y = y * 2"), edited=("y * 2", "2 * y"))
     assert (trial.difference, trial.not_lasting) == (None, None)

@@ -1,7 +1,8 @@
 """Call one compiled model again and again, as a program does: with the same inputs, other values and other lengths.
 
 The backend is `aot_eager`. It traces operators as Inductor does and compiles the backward; the backend `eager` does
-neither.
+neither. At the end, Inductor compiles one call: it cannot generate code for each graph with numbers and sizes that depend
+on data (measured with torch 2.11).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.toolchain import missing_toolchain
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.calls import MODES, Key
 from tcready.dynamic.worker.proof.compiling import Compiling
@@ -41,6 +43,7 @@ STEPS = 3
 """The number of training steps."""
 LAST = 3
 """A function that is recompiled in each of this many last calls is assumed to be recompiled at every call."""
+INDUCTOR = "inductor"
 COMPILES = 64
 """The most compilations of a function for all kinds of calls. Beyond Dynamo's limit it would run eagerly."""
 DIMENSIONS = 3
@@ -134,9 +137,15 @@ class LaterCalls:
     """One compiled model, and an eager one beside it."""
 
     def __init__(
-        self, models: Models, watched: Sequence[ModuleType], unstable: frozenset[str], mode: Mode, differing: Differing
+        self,
+        models: Models,
+        watched: Sequence[ModuleType],
+        unstable: frozenset[str],
+        mode: Mode,
+        differing: Differing,
+        backend: str = "aot_eager",
     ) -> None:
-        self._compiling = Compiling(models, watched, unstable, mode, backend="aot_eager")
+        self._compiling = Compiling(models, watched, unstable, mode, backend)
         self._differing = differing
         self._operations: dict[Place, int] = {}
 
@@ -239,19 +248,24 @@ class TrainingStudy:
                     break  # compilations for other inputs could not be distinguished from that
         if not self.usual:
             return trial
-        return self._with_steps(trial, "train" if mode == "infer" else "infer")
+        other: Mode = "train" if mode == "infer" else "infer"
+        trial = self._with_steps(trial, other)
+        for each in (mode, other):
+            if not trial.difference:
+                trial = self._with_inductor(trial, each)
+        return trial
 
     def _kinds(self) -> Iterator[Kind]:
         yield same_inputs(self.models, self.seed)
         if self.usual:
             yield from other_inputs(self.models, self.seed)
 
-    def _calls(self, mode: Mode) -> LaterCalls:
-        return LaterCalls(self.models, self.watched, self.unstable, mode, self.differing)
+    def _calls(self, mode: Mode, backend: str = "aot_eager") -> LaterCalls:
+        return LaterCalls(self.models, self.watched, self.unstable, mode, self.differing, backend)
 
-    def _without_settings(self, mode: Mode, kind: Kind) -> Later:
+    def _without_settings(self, mode: Mode, kind: Kind, backend: str = "aot_eager") -> Later:
         with dynamo.settings(self.usual):
-            return self._calls(mode).made(kind, self.seed)
+            return self._calls(mode, backend).made(kind, self.seed)
 
     def _with_kind(self, trial: Trial, mode: Mode, kind: Kind, seen: Later) -> Trial:
         if not (seen.fails or seen.again):
@@ -276,7 +290,7 @@ class TrainingStudy:
 
     def _with_steps(self, trial: Trial, mode: Mode) -> Trial:
         """Add the results of calls in a mode: in training forward and backward."""
-        if mode == "train" and (self.trained is None or self.trained.fails):
+        if not self._runs_in(mode):
             return trial
         kind = same_inputs(self.models, self.seed, STEPS)
         seen = self._calls(mode).made(kind, self.seed)
@@ -286,6 +300,25 @@ class TrainingStudy:
             text = f"with a backend that works on operators {seen.fails}, in {MODES[mode]}"
             return replace(trial, difference=text, differs="compiled")
         return replace(trial, notice=f"compiled in {MODES[mode]} {seen.fails}")
+
+    def _with_inductor(self, trial: Trial, mode: Mode) -> Trial:
+        """Add the exception that one call raises if Inductor compiles it. Outputs are not compared: it rounds
+        otherwise."""
+        context = self.models.context
+        if not self._runs_in(mode) or missing_toolchain(context.work.options.device, context):
+            return trial
+        kind = same_inputs(self.models, self.seed, 1)
+        seen = self._calls(mode, INDUCTOR).made(kind, self.seed)
+        if seen.error is None or self._without_settings(mode, kind, INDUCTOR).error is not None:
+            return trial
+        text = f"compiled with Inductor in {MODES[mode]}, {seen.error}"
+        if mode == context.work.options.mode:
+            return replace(trial, difference=text, differs="compiled")
+        return replace(trial, notice=trial.notice or text)
+
+    def _runs_in(self, mode: Mode) -> bool:
+        """Return whether the unmodified code makes calls in this mode."""
+        return mode != "train" or (self.trained is not None and not self.trained.fails)
 
 
 def _named(again: Mapping[Place, str], context: Context) -> str:
