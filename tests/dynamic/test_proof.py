@@ -967,7 +967,9 @@ CHOSEN = """\
 BRANCH_OF_POWERS = "        if x.mean() > 0:\n            y = y ** power\n"
 
 
-def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options: Any) -> ProofResult:
+def of_numbers(
+    tmp_path: Path, before: str, *changes: tuple[str, str], alone: bool = False, **options: Any
+) -> ProofResult:
     path = tmp_path / "model.py"
     path.write_text(before)
     variants = []
@@ -979,7 +981,8 @@ def of_numbers(tmp_path: Path, before: str, *changes: tuple[str, str], **options
         variants.append(Variant(change[1], ((str(path), text),), (), differs.functions))
         constants |= dict.fromkeys(differs.constants)
     run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs", **options), str(tmp_path))
-    return prove(run, ProofRequest(tuple(variants), constants=tuple(constants)))
+    functions = tuple(dict.fromkeys(place for each in variants for place in each.functions)) if alone else ()
+    return prove(run, ProofRequest(tuple(variants), functions, constants=tuple(constants)))
 
 
 @pytest.mark.torch
@@ -1001,6 +1004,42 @@ def test_numbers_are_others_and_what_does_not_end_is_left_out(tmp_path: Path) ->
     for trial in (kept, given, chosen):
         assert "with other numbers" in (trial.difference or "")
     assert (kept.differs, given.differs, chosen.differs) == ("value", "value", "compiled")
+
+
+READS_A_CLOCK = """\
+import time
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def timed(self, x):
+        return time.perf_counter(), x * 2
+
+    def forward(self, x):
+        self.begun, y = self.timed(x)
+        return y + 1
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.torch
+def test_a_clock_that_a_function_returns_is_not_compared(tmp_path: Path) -> None:
+    """Two calls of the unmodified function return other times as well."""
+    result = of_numbers(
+        tmp_path,
+        READS_A_CLOCK,
+        ("return time.perf_counter(), x * 2", "return time.perf_counter(), x + x"),
+        ("return time.perf_counter(), x * 2", "return time.perf_counter(), x * 2.001"),
+        alone=True,
+    )
+    same, other = result.trials
+    assert same.difference is None
+    assert other.differs == "value"
 
 
 SIZES = """\

@@ -82,6 +82,9 @@ class CallTrace:
     """Differences between two calls of the unmodified code."""
     rounding: Mapping[FunctionPlace | None, Rounding] = field(default_factory=dict)
     """For the model, and for functions alone, the rounding differences between two calls of the unmodified code."""
+    clocks: Mapping[FunctionPlace, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    """For functions alone, the Python floats that differ between two calls of the unmodified code: the name of the list
+    in `Behaviour`, and the position in it."""
     compiled_errors: Mapping[Key, str | None] = field(default_factory=dict)
     """For calls that a user exception ended: the type that the unmodified code raises if compiled."""
     left: Mapping[Key, str | None] = field(default_factory=dict)
@@ -104,7 +107,10 @@ class CallTrace:
     """Variations with which the model is built again."""
 
     def rounded(self, function: FunctionPlace | None, expected: Behaviour, actual: Behaviour) -> Behaviour:
-        """Return `actual` with expected values in place of those that are only rounded differently."""
+        """Return `actual` with expected values in place of those that are only rounded differently, and of readings of a
+        clock."""
+        if function is not None:
+            actual = _without_clocks(expected, actual, self.clocks.get(function, frozenset()))
         return as_rounded(expected, actual, self.rounding.get(function, {}))
 
     def differing(
@@ -211,6 +217,37 @@ def measure_rounding(
             for name, share in rounding(known[key], call()).items():
                 of[name] = max(share, of.get(name, 0.0))
     return found
+
+
+def measure_clocks(
+    models: Models, request: ProofRequest, trace: CallTrace
+) -> dict[FunctionPlace, frozenset[tuple[str, int]]]:
+    """Repeat the calls of functions alone with the inputs as given. Return the Python floats that differ then."""
+    known = dict(trace.calls)
+    found: dict[FunctionPlace, frozenset[tuple[str, int]]] = {}
+    for key, call in alone(models, request, request.functions):
+        if key.function is None or key not in known or key.variation != GIVEN:
+            continue
+        one, other = known[key], call()
+        differing = {
+            (name, position)
+            for name in ("outputs", "inputs")
+            for position, values in enumerate(zip(getattr(one, name), getattr(other, name), strict=False))
+            if all(type(value) is float for value in values) and values[0] != values[1]
+        }
+        found[key.function] = found.get(key.function, frozenset()) | differing
+    return {function: clocks for function, clocks in found.items() if clocks}
+
+
+def _without_clocks(expected: Behaviour, actual: Behaviour, clocks: frozenset[tuple[str, int]]) -> Behaviour:
+    """Return `actual` with expected values in place of other readings of a clock."""
+    for name in {name for name, _ in clocks}:
+        before, after = getattr(expected, name), [*getattr(actual, name)]
+        for position in range(min(len(before), len(after))):
+            if (name, position) in clocks and type(before[position]) is type(after[position]) is float:
+                after[position] = before[position]
+        actual = replace(actual, **{name: after})
+    return actual
 
 
 def threads_of(models: Models, request: ProofRequest, trace: CallTrace) -> int:

@@ -52,6 +52,7 @@ from tcready.dynamic.worker.proof.trace import (
     ended_after,
     is_condition,
     is_private,
+    measure_clocks,
     measure_cost,
     measure_rounding,
     on_device,
@@ -146,6 +147,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         found = difference(first, trace.rounded(None, first, again), trace.restless)
         if found and found[0] != "state":  # names of a module keep the values that earlier calls left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
+        trace.clocks = measure_clocks(Models(context), request, trace)
         trace.shared = shared_of(trace, sides)
         trace.threads = threads_of(models, request, trace)
         trace.seconds = cost(models, request)
