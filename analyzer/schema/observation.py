@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Graph,
         Intent,
         LineSet,
+        ParityCause,
         Plan,
         Recompile,
         ShapeStudy,
@@ -103,6 +104,8 @@ class Observation:
     compared: tuple[Compared, ...] = ()
     """What the stage `parity` compared in each case: the tensor with the largest difference. Empty if all were
     equal."""
+    parity_cause: ParityCause | None = None
+    """None if all agree, or if no cause was found."""
     training: Training | None = None
     """None in inference mode, and if the run ended before."""
     shapes: ShapeStudy | None = None

@@ -363,6 +363,24 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class ParityCause:
+    """What a different result of compiled code was narrowed down to, by further calls.
+
+    `compiling_check`: eager code gives another result, too, if the check at `place` says that it is compiled.
+    `hook`: without the hook of `module` at `place`, compiled and eager code agree. `module`: compiling `module` alone
+    changes the result, and compiling none of its children alone does; `place` is its forward.
+    """
+
+    kind: Literal["compiling_check", "hook", "module"]
+    place: Frame | None
+    """None if the code is not written in Python, or belongs to torch."""
+    module: str | None = None
+    """The name of the module in the model; empty for the model itself."""
+    caller: Frame | None = None
+    """The line in another file that calls the function with the check."""
+
+
+@dataclass(frozen=True)
 class Backend:
     """The result of Inductor for one case of a target in one mode of torch.compile (training: backward included)."""
 

@@ -8,7 +8,7 @@ from tcready.portable.target import LibraryModel
 from tcready.reports.shared.phrases import duration, first_line, number, percent, shorten
 from tcready.reports.shared.trace_wording import advice_words
 from tcready.reports.shared.urgency import WEIGHT, needs_change, operations, seconds, urgency
-from tcready.reports.shared.wording import code_of, region_word, which_calls
+from tcready.reports.shared.wording import code_of, parity_cause_words, region_word, which_calls
 from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.enums import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.schema.observation import holds_for
@@ -64,7 +64,9 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     # The verdict says how: there is no need to say it twice.
     trained = target.observation.training
     if any(stage.stage == "parity" and stage.reason == "mismatch" for stage in target.stages):
-        yield NextStep("find out why compiled code gives a different result")
+        cause = target.observation.parity_cause
+        known = f": {parity_cause_words(cause)}" if cause is not None else ""
+        yield NextStep(f"find out why compiled code gives a different result{known}")
     elif trained is not None and trained.failed:
         yield NextStep(f"find out why the compiled model fails in training, in its {trained.failed[0].phase}")
     compiling = _by_bench(target) or _by_plan(target) or _undecided_step(target) or _by_region(target)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Coverage,
         CudaGraphSkip,
         CustomOp,
+        ParityCause,
         Placement,
         Plan,
         Recompile,
@@ -759,3 +760,16 @@ def proof_words(proof: Proof) -> str:
 def share_words(share: float | None) -> str:
     """Return a share of operations, `?` if none was measured."""
     return "?" if share is None else f"{share:.1%}"
+
+
+def parity_cause_words(cause: ParityCause) -> str:
+    """Return what makes compiled code give another result, as a sentence without its period."""
+    place = "" if cause.place is None else f" at {cause.place.path}:{cause.place.line}"
+    if cause.kind == "compiling_check":
+        called = "" if cause.caller is None else f", called at {cause.caller.path}:{cause.caller.line},"
+        return f"eager code gives another result, too, if the check `is_compiling()`{place}{called} is true"
+    module = f"`{cause.module}`" if cause.module else "the model"
+    if cause.kind == "hook":
+        hook = f"the hook{place} of {module}" if cause.module is not None else "the hooks of its modules"
+        return f"without {hook}, compiled and eager code agree"
+    return f"compiling {module} alone changes the result" + (f" (its forward is{place})" if place else "")

@@ -14,6 +14,7 @@ from tcready.dynamic.worker.measure import gradients, other_values
 from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, case_calls, judge, rounding_words
 from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import tensors_in
+from tcready.dynamic.worker.measure.parity_causes import find_cause
 from tcready.dynamic.worker.measure.random_calls import calls_of
 from tcready.schema.run import Compared
 
@@ -39,6 +40,8 @@ def run(context: Context) -> None:
             journal.end("not_run", f"{UNSTEADY_WORDS}{label}", "not_comparable")
             return
         if found.verdict == "mistake":
+            if pair.number == 1:
+                journal.add(parity_cause=find_cause(context, case, pair.eager))
             journal.end("fail", found.text + label, "mismatch")
             return
         if found.compared is not None and pair.number == 1:
