@@ -203,17 +203,19 @@ def _recompile_claimants(recompile: Recompile, run: Run, findings: Iterable[Find
 
     A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, by one that
     continued until Dynamo gave the frame up, or, in the trace of a job, which has no inputs, if such guards of two
-    compiled versions failed.
+    compiled versions failed. A note is proved only if no other claim explains the recompile: its line may use the
+    guarded name for something else.
     """
     steady = recompile.on_every_call or _limit_of(recompile, run) is not None
     of_a_job = run.observation.trace is not None
-    return [
+    found = [
         finding
         for finding in findings
         if finding.effect == "recompile"
         and (steady or finding.level != "error" or (of_a_job and _fails_twice(recompile, finding, code)))
         and _guard_names(recompile, finding, code)
     ]
+    return [finding for finding in found if finding.level != "note"] or found
 
 
 def _fails_twice(recompile: Recompile, finding: Finding, code: Code) -> bool:

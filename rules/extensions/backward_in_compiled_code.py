@@ -22,8 +22,11 @@ def check(fact: Call) -> Claim | None:
     name = fact.constructed
     if name in ("torch.autograd.backward", "torch.autograd.grad") or name.startswith(BY_AUTOGRAD):
         return Claim(f"`{name}` in compiled code: the graph ends here")
-    if receiver_class(fact).startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
-        return Claim(f"`{fact.method}` of an optimizer in compiled code: the graph ends here")
+    owner = receiver_class(fact)
+    if owner.startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
+        scheduler = owner.startswith("torch.optim.lr_scheduler.")
+        kind = "a learning rate scheduler" if scheduler else "an optimizer"
+        return Claim(f"`{fact.method}` of {kind} in compiled code: the graph ends here")
     if OPTIMIZER.fullmatch(name):
         given = (*fact.args, *(value for _, value in fact.keywords))
         effect: Effect | None = "frame_skip" if any(map(holds_iterator, given)) else None
