@@ -50,6 +50,8 @@ class Proof:
     compiled_again_before: int | None = None
     """Number of recompiles in calls with the given inputs."""
     compiled_again_after: int | None = None
+    left_out: int = 0
+    """Number of calls with varied inputs that were not made, for lack of time."""
     recompiled: str | None = None
     """Functions that recompile at every call after the change, with the guards that fail; None if there are none."""
 

@@ -184,6 +184,8 @@ class ProofResult:
     sides: tuple[SidesTaken, ...] = ()
     calls: int = 0
     """Number of calls of the unmodified code, including those of functions alone."""
+    left_out: int = 0
+    """Number of calls that were not made, for lack of time."""
     variations: tuple[str, ...] = ()
     """How the inputs were varied, in words."""
     seconds: float | None = None

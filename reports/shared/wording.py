@@ -752,6 +752,8 @@ def proof_words(proof: Proof) -> str:
         words.append(f"captured {share_words(proof.share_before)} -> {share_words(proof.share_after)}")
     if proof.compiled_again_after != proof.compiled_again_before:
         words.append(f"compiled again {proof.compiled_again_before} -> {proof.compiled_again_after} times")
+    if proof.left_out:
+        words.append(f"{proof.left_out} calls with other inputs were left out, for lack of time")
     if proof.recompiled:
         words.append(f"still compiles again at every call: {proof.recompiled}")
     return "; ".join(words)

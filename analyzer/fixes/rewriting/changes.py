@@ -70,7 +70,7 @@ class Changed:
     with other values of it, or of a subclass with another method, would differ."""
     constants: tuple[float | str, ...] = ()
     """From tests and statements that differ: numbers in comparisons, then other numbers. From functions that differ:
-    strings in comparisons, and keys of dicts."""
+    numbers and strings in comparisons, and keys of dicts."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
@@ -96,6 +96,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     declared = [_span(path, before, each, 1) for each in _classes_otherwise(*trees)]
     numbers: list[float] = []
     more: list[float] = []
+    around: list[float] = []
     strings: list[str] = []
     nothing = BlockScope([], [], [], [])
     pairs: list[tuple[BlockScope, BlockScope]] = []
@@ -109,6 +110,9 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             continue
         functions.append(FunctionPlace(path, name))
         strings += [text for node in (function, other) if node is not None for text in _strings(node)]
+        around += _compared_with(each for each in (function, other) if each is not None)
+        if other is not None:
+            tests += [_span(path, before, each) for each in _tests_crossed(function, other)]
         pairs.append((scope_of(function), nothing if other is None else scope_of(other)))
         if other is not None and _defaults(function) != _defaults(other):
             once.append(_span(path, before, function, 1))
@@ -177,8 +181,33 @@ def changed(path: str, before: Source, after: Source) -> Changed:
         _each(takes),
         _each(declared),
         _each(unread),
-        (*[*dict.fromkeys((*numbers, *more))][:NUMBERS], *[*dict.fromkeys(strings)][:STRINGS]),
+        (*[*dict.fromkeys((*numbers, *more, *around))][:NUMBERS], *[*dict.fromkeys(strings)][:STRINGS]),
     )
+
+
+def _tests_crossed(one: ast.AST, two: ast.AST) -> Iterator[ast.expr]:
+    """Return the tests in `one` that are kept in `two`, but decide other statements there: one that was behind the test
+    runs always, or the other way round."""
+    kept = {ast.dump(test): branches for test, branches in _branches(two)}
+    every = [Counter(ast.dump(each) for each in ast.walk(tree) if isinstance(each, ast.stmt)) for tree in (one, two)]
+    for test, branches in _branches(one):
+        for mine, others in zip(branches, kept.get(ast.dump(test), branches), strict=True):
+            outside = every[0] - mine, every[1] - others
+            left, came = mine - others, others - mine
+            if left & (outside[1] - outside[0]) or came & (outside[0] - outside[1]):
+                yield test
+                break
+
+
+def _branches(tree: ast.AST) -> Iterator[tuple[ast.expr, tuple[Counter[str], Counter[str]]]]:
+    """Yield each test with the statements that run if it is true, and those that run if it is false."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While)):
+            true, false = (
+                Counter(ast.dump(each) for outer in block for each in ast.walk(outer) if isinstance(each, ast.stmt))
+                for block in (node.body, node.orelse)
+            )
+            yield node.test, (true, false)
 
 
 def _as_blocks(one: ast.Module, two: ast.Module) -> tuple[ast.Module, ast.Module]:
@@ -335,12 +364,14 @@ def _parameters_read(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[st
     return names & _parameters(function)
 
 
-_OF_PYTHON = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
+_OF_PYTHON = frozenset(
+    {"staticmethod", "classmethod", "property", "cache", "lru_cache", "cached_property", "wraps", "contextmanager"}
+)
 
 
 def _is_of_python(decorator: ast.expr) -> bool:
     """Return True if a decorator does not register the function with torch and leaves it to its callers."""
-    return ast.unparse(decorator).partition("(")[0] in _OF_PYTHON
+    return ast.unparse(decorator).partition("(")[0].removeprefix("functools.").removeprefix("contextlib.") in _OF_PYTHON
 
 
 def _attributes_read(tree: ast.AST) -> set[str]:

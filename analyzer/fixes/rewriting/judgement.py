@@ -64,6 +64,7 @@ def judge_trial(
     proof = Proof(
         calls=trial.calls,
         compiled_calls=trial.compiled_calls,
+        left_out=result.left_out,
         seeds=len(request.seeds),
         modes=request.modes,
         variations=result.variations,

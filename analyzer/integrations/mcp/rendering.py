@@ -369,6 +369,7 @@ def render_proof(change: FixChange, text: str, *, holds: bool) -> ToolAnswer:
         data |= {
             "calls": proof.calls,
             "compiled_calls": proof.compiled_calls,
+            "left_out": proof.left_out,
             "modes": list(proof.modes),
             "breaks_before": proof.breaks_before,
             "breaks_after": proof.breaks_after,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -53,6 +53,13 @@ class Loss:
             for tensor, weight in zip(tensors, self.weights, strict=True)
         ]
         return torch.stack(parts).sum() if len(parts) > 1 else parts[0]
+
+
+def with_terms_apart(loss: Loss) -> Loss:
+    """Return the sum of several scalars with another weight for each, so that their gradients can be told apart."""
+    if loss.weights or len(loss.paths) < 2:
+        return loss
+    return replace(loss, weights=tuple(torch.tensor(1 + 0.25 * number) for number in range(len(loss.paths))))
 
 
 def loss_of(output: Any) -> Loss:

@@ -42,8 +42,8 @@ class Behaviour:
     """The total number of positional arguments of each module."""
     written: dict[str, int] = field(default_factory=dict)
     """The number of later writes to the outputs of each module: its hooks may have stored them."""
-    given: dict[str, list[float]] = field(default_factory=dict)
-    """The mean absolute output of each module, call by call."""
+    given: dict[str, list[tuple[float, tuple[int, ...]]]] = field(default_factory=dict)
+    """The mean absolute output of each module, and its shape, call by call."""
     raised: bool = False
     """True if a `raise` or an `assert` of user code raised the exception."""
     printed: str = ""

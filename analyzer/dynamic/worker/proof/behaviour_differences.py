@@ -79,7 +79,7 @@ def _moves(one: Any, other: Any) -> bool:
 
 
 def without_numbers(text: str) -> str:
-    return re.sub(r"[\d.:]+(e[+-]?\d+)?", "0", text)
+    return re.sub(r"[\d.:]+(e[+-]?\d+)?|\b(inf|nan)\b", "0", text)
 
 
 def _without_moving_numbers(text: str, ignored: frozenset[str]) -> str:
@@ -172,8 +172,11 @@ def noticed(before: Behaviour, after: Behaviour) -> str | None:
         return f"the module {next(iter(more))} is called more often: its hooks are, too"
     if [*before.modules] != [*after.modules]:
         return "modules are called in another order: their hooks are, too"
-    for name, means in before.given.items():
-        if not all(map(_are_near, means, after.given.get(name, means))):
+    for name, outputs in before.given.items():
+        pairs = [*zip(outputs, after.given.get(name, outputs), strict=False)]
+        if any(shape != other for (_, shape), (_, other) in pairs):
+            return f"the module {name} returns another shape: its hooks see it"
+        if not all(_are_near(mean, other) for (mean, _), (other, _) in pairs):
             return f"the module {name} gives other values: its hooks see them"
     names = [
         name

@@ -183,8 +183,9 @@ class BranchCoverage:
         elif type(value) is str or isinstance(value, (list, tuple, set, frozenset, dict)):
             texts = [value] if isinstance(value, str) else [*value] if len(value) <= SMALL else []
             self.strings |= dict.fromkeys(each for each in texts if type(each) is str)
-        elif isinstance(value, torch.Tensor) and not value.requires_grad and 0 < value.numel() <= SMALL:
-            if value.dtype != torch.bool and not value.is_complex() and value.device.type != "meta":
+        elif type(value) is torch.Tensor and not value.requires_grad and 0 < value.numel() <= SMALL:
+            strided = value.layout == torch.strided and not value.is_nested
+            if strided and value.dtype != torch.bool and not value.is_complex() and value.device.type != "meta":
                 self.numbers |= dict.fromkeys(map(float, value.detach().reshape(-1)[:FEW].tolist()))
         return value
 

@@ -25,7 +25,7 @@ from tcready.dynamic.worker.proof.global_state import (
     writes,
 )
 from tcready.dynamic.worker.proof.shared_models import Models
-from tcready.dynamic.worker.proof.variations import ENVIRONMENT
+from tcready.dynamic.worker.proof.variations import environments
 from tcready.schema.proof import ProofRequest
 from torch import nn
 
@@ -61,7 +61,7 @@ def begin(context: Context, request: ProofRequest) -> Build:
     if failure is not None:
         return Build(failure)
     process |= written
-    for value in ENVIRONMENT.values() if names else ():
+    for value in environments(request.constants).values() if names else ():
         made = f"{', '.join(names)} is {value!r}, and the model is built with"
         with environment_set(dict.fromkeys(names, value)), heard():
             try:

@@ -43,7 +43,7 @@ from tcready.dynamic.worker.proof.effects_of_call import (
 )
 from tcready.dynamic.worker.proof.exception_handlers import Caught, caught_around
 from tcready.dynamic.worker.proof.global_state import environment_set
-from tcready.dynamic.worker.proof.input_changes import VaryOne, drawn, map_plain, plain_leaves
+from tcready.dynamic.worker.proof.input_changes import VaryOne, drawn, map_plain, other_valid_values, plain_leaves
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import (
     AFTER_INFERENCE,
@@ -51,12 +51,13 @@ from tcready.dynamic.worker.proof.variations import (
     APART_BY_FIRST,
     AS_NUMPY,
     AS_PYTHON,
+    AS_TENSORS,
     BY_DEFAULT,
     DOUBLE_BY_DEFAULT,
     DTYPES,
     EMPTY,
-    ENVIRONMENT,
     FALSE_FOR_NONE,
+    FEWER_ARGUMENTS,
     FLAGS_ALONE,
     FROZEN,
     GIVEN,
@@ -70,11 +71,14 @@ from tcready.dynamic.worker.proof.variations import (
     LEFT_OUT,
     LOGGED,
     MASKS_FOR_NONE,
+    MORE_ARGUMENTS,
     NUMBERS_FOR_NONE,
     OF_MODULES,
     OF_PYTHON,
     ON_META,
+    ONE_LEFT_OUT,
     OTHER_MODE_INSIDE,
+    OTHER_NUMBERS,
     OTHER_WEIGHTS,
     RETYPED,
     SECOND_ORDER,
@@ -85,6 +89,7 @@ from tcready.dynamic.worker.proof.variations import (
     UNDER_AUTOCAST,
     WITH_GRADIENTS,
     built_with,
+    environments,
     every,
     fitting,
     late,
@@ -176,7 +181,7 @@ def calls_of_model(
 
 def _in_environment(request: ProofRequest, key: Key, call: Callable[[], Behaviour]) -> Behaviour:
     """Make a call; if its variation says so, with other values of the environment variables that it reads."""
-    value = ENVIRONMENT.get(key.variation)
+    value = environments(request.constants).get(key.variation)
     if value is None:
         return call()
     with environment_set(dict.fromkeys(request.environment, value)):
@@ -187,7 +192,7 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
     """Return the variations of settings that change a call in this mode."""
     found = [GRADIENTS_TURNED[mode], DOUBLE_BY_DEFAULT, OTHER_MODE_INSIDE, *LOGGED]
     found += [FROZEN] if mode == "train" else []
-    found += ENVIRONMENT if request.environment else []
+    found += environments(request.constants) if request.environment else []
     found += [IN_INFERENCE_MODE, GRADIENTS_LEFT, ON_META] if mode == "infer" else []
     found += [UNDER_AUTOCAST] if context.work.options.autocast is None else []
     return tuple(found)
@@ -238,7 +243,12 @@ def alone(
             if of is None or of is not model:  # the arguments are modules of it
                 of, recorded = model, _record_arguments(models, model, found, seed)
             calls = recorded[place]
-            fits = [_applicable_variations(function, args, kwargs, request.constants) for args, kwargs, _ in calls]
+            fits = [
+                _applicable_variations(
+                    function, args, kwargs, request.constants, _with_other_numbers(function, args, kwargs)
+                )
+                for args, kwargs, _ in calls
+            ]
             for variation in dict.fromkeys(name for of_call in fits for name in of_call):
                 if variation in request.without:
                     continue
@@ -381,6 +391,14 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
     )
 
 
+def _with_other_numbers(function: FunctionType, args: Any, kwargs: Any) -> tuple[str, ...]:
+    """Return the variations of Python's numbers that change a call of a function alone, unless it is private."""
+    passed = plain_leaves((args, kwargs))
+    if function.__name__.startswith("_"):
+        return ()
+    return tuple(name for name, change in OTHER_NUMBERS.items() if [*map(change, passed)] != passed)
+
+
 SIZES = 3
 """The number of sizes of the first tensor that are tried for integers among the arguments."""
 
@@ -452,12 +470,24 @@ def _after_inference(function: Callable[..., Any], modules: Sequence[ModuleType]
     return call
 
 
+def _shift_in_place(tensor: torch.Tensor) -> None:
+    if tensor.is_floating_point() and tensor.layout == torch.strided:
+        with contextlib.suppress(RuntimeError):  # its elements share memory
+            tensor.mul_(1.25)
+
+
 def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Call with the given arguments and with other values twice. Return the outputs as they are after the last call."""
+    """Call with the given arguments, with other values twice, and without gradients with the first tensors again, which
+    have other values then. Return the outputs as they are after the last call."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         inputs = [(args, kwargs), *(drawn((args, kwargs), seed) for seed in (1, 2))]
-        return [drained(function(*given, **named)) for given, named in inputs]
+        results = [drained(function(*given, **named)) for given, named in inputs]
+        if not torch.is_grad_enabled():  # the same tensors with other values: a cache may know them by identity
+            pytree.tree_map_only(torch.Tensor, _shift_in_place, inputs[0])
+            given, named = inputs[0]
+            results.append(drained(function(*given, **named)))
+        return results
 
     return call
 
@@ -471,7 +501,7 @@ def _applicable_variations(
     return (*(name for name in names if name not in last), *(name for name in names if name in last))
 
 
-PLAIN = (bool, int, float, str)
+PLAIN = (bool, int, float, str, torch.dtype)
 LARGEST = 10_000
 """The largest default with which a call is made: it may be a size."""
 _NO_TENSOR = re.compile(r"\b(bool|int|float|complex|Number|Any|object)\b")
@@ -496,8 +526,12 @@ def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> 
         return None
     like = next((each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)), None)
     changed = {}
+    if variation in ONE_LEFT_OUT:
+        return _without_one(bound, ONE_LEFT_OUT[variation])
     for name, parameter in bound.signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            if (other := _more_or_fewer(bound.arguments.get(name), variation)) is not None:
+                changed[name] = other
             continue
         value = bound.arguments.get(name, parameter.default)
         other = _retype_value(parameter, value, name in bound.arguments, like, variation)
@@ -505,6 +539,28 @@ def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> 
             changed[name] = other
     bound.arguments.update(changed)
     return (bound.args, bound.kwargs) if changed else None
+
+
+def _without_one(bound: inspect.BoundArguments, position: int) -> tuple[Any, Any] | None:
+    """Return the arguments without one of several optional ones; None if there are not so many."""
+    parameters = bound.signature.parameters
+    optional = [name for name in bound.arguments if parameters[name].default is not inspect.Parameter.empty]
+    if len(optional) < 2 or position >= len(optional):
+        return None
+    bound.arguments[optional[position]] = parameters[optional[position]].default
+    return bound.args, bound.kwargs
+
+
+def _more_or_fewer(given: Any, variation: str) -> Any:
+    """Return the values of `*args` or `**kwargs`, one more or one less; None if there is none to copy or to spare."""
+    if variation == FEWER_ARGUMENTS and given and len(given) > 1:
+        return given[:-1] if isinstance(given, tuple) else dict([*given.items()][:-1])
+    if variation != MORE_ARGUMENTS or not given:
+        return None
+    if isinstance(given, tuple):
+        return (*given, other_valid_values(given[-1])) if isinstance(given[-1], torch.Tensor) else None
+    name, last = [*given.items()][-1]
+    return {**given, f"{name}_2": other_valid_values(last)} if isinstance(last, torch.Tensor) else None
 
 
 def _retype_value(
@@ -519,6 +575,8 @@ def _retype_value(
         return value if type(value) in PLAIN and value == default else default
     if variation == AS_PYTHON and isinstance(value, torch.Tensor) and not value.dim():
         return value.item() if is_open or _NO_TENSOR.search(annotation) else value
+    if variation == AS_TENSORS and type(value) is float and (is_open or _TENSOR.search(annotation)):
+        return torch.tensor(value, requires_grad=True)
     if variation in STRINGS and type(value) is str:
         return STRINGS[variation](value)
     if value is None and like is not None:

@@ -31,6 +31,7 @@ from tcready.dynamic.worker.proof.variations import (
     RESIZED,
     SEEDED,
     built_with,
+    environments,
     set_to,
     size_variations,
 )
@@ -130,7 +131,7 @@ def _compare_compiled(
     keys = [key for key in calls if key in chosen and _is_compiled(key)]
     constants = request.constants
     not_compiled = EAGER | (size_variations(constants) - {LONGER_COMPILED})
-    not_compiled |= set_to(constants).keys() | built_with(constants).keys()
+    not_compiled |= set_to(constants).keys() | built_with(constants).keys() | environments(constants).keys()
     first = [
         key for key in calls if key.seed == request.seeds[0] and key not in chosen and key.variation not in not_compiled
     ]

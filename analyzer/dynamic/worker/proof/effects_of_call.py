@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import io
 import itertools
@@ -23,7 +24,7 @@ import torch
 from tcready.dynamic.worker.core.calling import seed_generators
 from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.generators import Generators
-from tcready.dynamic.worker.inputs.loss import NotTrainedError, loss_of
+from tcready.dynamic.worker.inputs.loss import NotTrainedError, loss_of, with_terms_apart
 from tcready.dynamic.worker.measure.output_comparison import flatten
 from tcready.dynamic.worker.proof.behaviour import LONG, NOT_SAVED, REPLACED, Behaviour
 from tcready.dynamic.worker.proof.behaviour_differences import without_numbers
@@ -88,7 +89,7 @@ def observe_call(
         by_position: Counter[str] = Counter()
         written_to: Counter[str] = Counter()
         callback_calls: dict[str, list[Any]] = {}
-        given_by: dict[str, list[float]] = {}
+        given_by: dict[str, list[tuple[float, tuple[int, ...]]]] = {}
         try:
             with torch.set_grad_enabled(gradients):
                 set_before = global_state()
@@ -199,7 +200,11 @@ def _is_raised(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _count_calls(
-    model: Any, called: Counter[str], by_position: Counter[str], written: Counter[str], means: dict[str, list[float]]
+    model: Any,
+    called: Counter[str],
+    by_position: Counter[str],
+    written: Counter[str],
+    returned: dict[str, list[tuple[float, tuple[int, ...]]]],
 ) -> Iterator[None]:
     """Count the calls of modules, by the names that the model has for them before or after the call, and the later writes
     to their outputs.
@@ -242,7 +247,7 @@ def _count_calls(
             if id(module) in known:
                 name = known[id(module)][0]
                 written[name] += output._version - version
-                means.setdefault(name, []).append(mean)
+                returned.setdefault(name, []).append((mean, tuple(output.shape)))
 
 
 @contextlib.contextmanager
@@ -407,7 +412,7 @@ def _gradients(
         tensor.grad = None
     passed: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     try:
-        loss = loss_of(output)(output) * scale
+        loss = with_terms_apart(loss_of(output))(output) * scale
         for number, each in enumerate(flatten(output)[0]):
             if isinstance(each, torch.Tensor) and each.grad_fn is not None:
                 each.register_hook(lambda given, number=number: passed.append((number, given, given.clone())))
@@ -447,7 +452,10 @@ def state_of(model: Any) -> dict[str, Any]:
             found[f"module {name}"] = f"<{type(module).__name__}>"
         for key in module._non_persistent_buffers_set:
             found[f"{name}.{key}".lstrip(".") + NOT_SAVED] = True
+        for key, value in _saved_by_user_code(module):
+            found.update(contents(f"{key} of {name or 'the model'}", value, DEPTH, opened))
     found["order of parameters"] = ", ".join(name for name, _ in model.named_parameters())
+    found["order of saved buffers"] = ", ".join(_saved_buffers(model))
     found["order of modules"] = ", ".join(name for name, _ in model.named_modules())
     for name, parameter in model.named_parameters():
         found[f"parameter {name}, trained"] = parameter.requires_grad
@@ -457,6 +465,37 @@ def state_of(model: Any) -> dict[str, Any]:
             if not key.startswith("_"):  # torch has its own there
                 found.update(contents(f"parameter {name}.{key}", value, DEPTH, opened))
     return found | {name: copied(buffer) for name, buffer in model.named_buffers()}
+
+
+def _saved_buffers(model: nn.Module) -> Iterator[str]:
+    """Yield the names of buffers in the `state_dict`."""
+    for prefix, module in model.named_modules():
+        for key, _ in module.named_buffers(recurse=False):
+            if key not in module._non_persistent_buffers_set:
+                yield f"{prefix}.{key}".lstrip(".")
+
+
+COPYING = ("__getstate__", "__setstate__", "__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__")
+"""Methods that decide what a copy of a module contains."""
+
+
+def _saved_by_user_code(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Yield what user code stores of a module in its `state_dict`, and in a copy, apart from buffers and parameters."""
+
+    def is_own(name: str) -> bool:
+        function = getattr(type(module), name, None)
+        return function is not getattr(nn.Module, name, None) and is_user_file(
+            getattr(getattr(function, "__code__", None), "co_filename", "")
+        )
+
+    try:
+        if is_own("get_extra_state"):
+            yield "extra state", module.get_extra_state()
+        if any(map(is_own, COPYING)):
+            kept = vars(copy.deepcopy(module))
+            yield "copy", {key: value for key, value in kept.items() if key not in _OF_EVERY_MODULE}
+    except Exception as error:  # whatever the user's own code raises
+        yield "copy", type(error).__name__
 
 
 HOOKS = (

@@ -26,6 +26,17 @@ def floats_of(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
     )
 
 
+def first_tensor_of(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
+    """Return a change of the first tensor, if there are others."""
+
+    def vary(value: Any, _draw: torch.Generator) -> Any:
+        order = itertools.count()
+        several = len([*tensors_of(value)]) > 1
+        return map_tensors(value, lambda tensor: change(tensor) if several and not next(order) else tensor)
+
+    return vary
+
+
 def kinds(
     floats: Callable[[torch.Tensor], torch.Tensor],
     numbers: Callable[[torch.Tensor], torch.Tensor],
@@ -190,6 +201,10 @@ def first_alone_of(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
     return tensor.narrow(dimension, 0, min(tensor.shape[dimension], 1)).contiguous()
 
 
+def none_of(tensor: torch.Tensor, dimension: int) -> torch.Tensor:
+    return tensor.narrow(dimension, 0, 0).contiguous()
+
+
 MOST_NUMBERS = 1 << 22
 """The number of values of a tensor above which it is not made longer."""
 
@@ -214,7 +229,7 @@ def other_valid_values(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(tensor > 0, tensor - 1, tensor) if counts_of(tensor) else tensor * -0.5
 
 
-WHICH = {0: "the first", 1: "the second", -1: "the last"}
+WHICH = {0: "the first", 1: "the second", 2: "the third", -1: "the last"}
 
 
 def shape_of(value: Any, dimension: int, of: int = 0) -> torch.Size | None:
@@ -283,6 +298,12 @@ def change_layout(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() == 4:
         return tensor.contiguous(memory_format=torch.channels_last)
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
+
+
+def reverse_layout(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values with the dimensions in reverse order in memory."""
+    order = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(order).contiguous().permute(order)
 
 
 def then_of(first: Vary, second: Vary) -> Vary:
@@ -385,12 +406,43 @@ def plain_leaves(value: Any) -> list[Any]:
     found: list[Any] = []
 
     def note(leaf: Any) -> Any:
-        if type(leaf) in (bool, int, float, str, slice) or isinstance(leaf, enum.Enum):
+        if type(leaf) in (bool, int, float, str, slice) or isinstance(leaf, (enum.Enum, torch.dtype)):
             found.append(leaf)
         return leaf
 
     map_plain(note, value)
     return found
+
+
+def is_dtype_of_floats(leaf: Any) -> bool:
+    return isinstance(leaf, torch.dtype) and leaf.is_floating_point
+
+
+def with_defaults(value: Any) -> Any:
+    """Return a value in which the fields of dataclasses and named tuples have their default values, if they have any."""
+
+    def each(leaf: Any) -> Any:
+        if _is_record(leaf):
+            given = [field for field in dataclasses.fields(leaf) if field.default is not dataclasses.MISSING]
+            copied = copy.copy(leaf)
+            for field in given:
+                object.__setattr__(copied, field.name, field.default)
+            return copied
+        return leaf._replace(**leaf._field_defaults) if hasattr(leaf, "_field_defaults") else leaf
+
+    return pytree.tree_map(each, value, is_leaf=lambda leaf: hasattr(leaf, "_field_defaults"))
+
+
+def containers_of(value: Any) -> str:
+    """Return the structure of a value, with the types of its containers and the values of the fields of dataclasses
+    that are None."""
+    leaves, tree = pytree.tree_flatten(value)
+    empty = [
+        [getattr(leaf, field.name, None) is None for field in dataclasses.fields(leaf)]
+        for leaf in leaves
+        if _is_record(leaf)
+    ]
+    return f"{tree} {empty}"
 
 
 def is_finite(leaf: Any) -> bool:

@@ -36,6 +36,7 @@ from tcready.dynamic.worker.proof.variations import (
     BY_CHANCE,
     DOUBLE_BY_DEFAULT,
     EMPTY,
+    EMPTY_INSIDE,
     EMPTY_LISTS,
     GIVEN,
     IN_FEW_DIGITS,
@@ -43,6 +44,7 @@ from tcready.dynamic.worker.proof.variations import (
     MAY_NOT_FIT,
     OF_OTHER_STRIDES,
     ON_META,
+    OTHER_NUMBERS,
     OTHER_TYPES,
     TWICE,
     UNDER_AUTOCAST,
@@ -54,7 +56,7 @@ from tcready.schema.proof import SLOWER, Differs, FunctionPlace, ProofRequest
 
 REPEATS = 4
 PAUSE = 0.1
-CONDITIONAL = frozenset({EMPTY, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
+CONDITIONAL = frozenset({EMPTY, *EMPTY_INSIDE, EMPTY_LISTS, DOUBLE_BY_DEFAULT, *(OTHER_TYPES - BY_CHANCE)})
 """Variations with which a difference limits a change, but does not refute it."""
 DEVICE_LOST = "AcceleratorError"
 """The type of exception that torch raises for all further work on an accelerator after a kernel has failed on it."""
@@ -313,6 +315,8 @@ def is_condition(trace: CallTrace, key: Key, expected: Behaviour, actual: Behavi
     if expected.raised:
         return False
     if expected.error is not None and actual.error is None:  # torch rejected an input that it accepts now
+        return True
+    if key.function is not None and key.variation in OTHER_NUMBERS:  # the model passes the given ones
         return True
     if key.variation in BY_CHANCE:  # code takes such inputs by chance
         return actual.error is not None

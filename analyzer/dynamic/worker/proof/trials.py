@@ -105,6 +105,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
         until: dict[tuple[object, ...], float] = {}
         longest = LEAST / 5
         raised: set[str | None] = {None}
+        left_out = 0
         of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
         for calls in (calls_of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
@@ -113,6 +114,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
                 seconds = max(of_a_function, LEAST) if key.function is not None else request.seconds
                 ends = until.setdefault(what, time.monotonic() + seconds)
                 if key.variation != GIVEN and time.monotonic() > ends:
+                    left_out += 1
                     continue
                 known = sides.ways()
                 sides.alone = key.function is not None
@@ -164,6 +166,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
     return ProofResult(
         sides=sides.taken(),
         calls=len(trace.calls),
+        left_out=left_out,
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
         seconds=trace.seconds,
         not_run=sides.not_run,

@@ -20,25 +20,30 @@ from tcready.dynamic.worker.proof.input_changes import (
     as_long_as,
     at_place,
     change_layout,
+    containers_of,
     convert_floats,
     counts_of,
     draw_values,
     each_apart_of,
     first_alone_of,
     first_of,
+    first_tensor_of,
     floats_of,
+    is_dtype_of_floats,
     is_finite,
     kinds,
     map_tensors,
     masks_in_part,
     member_behind,
     more_of,
+    none_of,
     on_cpu,
     one_more,
     one_true,
     other_valid_values,
     padding_mask,
     resize_rows,
+    reverse_layout,
     same_of,
     same_twice,
     shape_of,
@@ -48,6 +53,7 @@ from tcready.dynamic.worker.proof.input_changes import (
     three_more,
     twice_of,
     with_a_large_number,
+    with_defaults,
 )
 
 GIVEN = "given"
@@ -77,6 +83,7 @@ VARIATIONS: dict[str, Vary] = {
     **OF_MASKS,
 }
 """All variations by name, in the order in which they are tried."""
+EMPTY = "empty"
 IN_DIMENSIONS = tuple(
     InDimension(what, change, dimension, of=of, alone=alone)
     for what, change, first, of, alone in (
@@ -86,6 +93,7 @@ IN_DIMENSIONS = tuple(
         ("twice as long", twice_of, 1, 0, False),
         ("longer", one_more, 1, 0, True),
         ("of length one", first_alone_of, 1, 0, False),
+        (EMPTY, none_of, 1, 0, False),
     )
     for dimension in range(first, 4)
 )
@@ -98,6 +106,8 @@ OF_ONE_TENSOR: dict[str, Vary] = {
 """One tensor is longer, if the code accepts that."""
 LONGER = {each.name: each.vary for each in IN_DIMENSIONS}
 """Detects a hard-coded length; some models require a multiple of the given size."""
+EMPTY_INSIDE = frozenset(each.name for each in IN_DIMENSIONS if each.what == EMPTY)
+"""Those that are empty, but not in the first dimension."""
 LONGER_COMPILED = InDimension("longer", one_more, 1).name
 """The one that is also compiled: Dynamo compiles again for each size, which takes time."""
 NO_NUMBERS = {"with an infinity": floats_of(first_of(float("inf"))), "with a NaN": floats_of(first_of(float("nan")))}
@@ -118,7 +128,6 @@ MASKED_OUT = {
 }
 """For inputs with masks: values that are not numbers in masked-out places; multiplied by zero they are not numbers
 either."""
-EMPTY = "empty"
 LAST = {
     "of length one": resize_rows(1),
     EMPTY: resize_rows(0),
@@ -181,6 +190,7 @@ LARGE_WEIGHTS = "given, with weights 100 times as large"
 FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
 """Those with equal results in kernels that treat a mask differently, as some compiled ones do."""
 OF_OTHER_STRIDES = "of other strides"
+OF_REVERSED_STRIDES = "with the last dimension first in memory"
 IN_DOUBLE = "in double precision"
 """Floats of 32 bits, and the parameters of models, become 64 bits: a type that is written in the code then differs from
 theirs."""
@@ -205,6 +215,7 @@ LARGEST_FLOATS = "as large as floats are"
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
     OF_OTHER_STRIDES: kinds(change_layout, change_layout, change_layout),
+    OF_REVERSED_STRIDES: kinds(reverse_layout, reverse_layout, reverse_layout),
     **{name: convert_floats(dtype) for name, dtype in DTYPES.items()},
     IN_FLOAT16: then_of(floats_of(lambda t: t * 1000), convert_floats(torch.float16)),
     LARGEST_FLOATS: floats_of(lambda t: t * (torch.finfo(t.dtype).max / 4 / t.abs().max().clamp(min=1.0))),
@@ -244,6 +255,8 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
         "given, with numbers that are zero": lambda leaf: type(leaf)(0) if type(leaf) in (int, float) else leaf,
         "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
+        "given, with float64 for dtypes": lambda leaf: torch.float64 if is_dtype_of_floats(leaf) else leaf,
+        "given, with bfloat16 for dtypes": lambda leaf: torch.bfloat16 if is_dtype_of_floats(leaf) else leaf,
         "given, with the next members of enums": lambda leaf: member_behind(leaf, 1),
         "given, with the members of enums before": lambda leaf: member_behind(leaf, -1),
         "given, with every second item of slices": lambda leaf: (
@@ -314,10 +327,19 @@ NUMBERS_FOR_NONE = {"with 1 for arguments that are None": 1, "with 0 for argumen
 STRINGS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"with other strings": lambda text: f"{text}_2", "with strings in the other case": str.swapcase}
 )
+ONE_LEFT_OUT: Mapping[str, int] = MappingProxyType(
+    {f"without optional argument {number}": number - 1 for number in range(1, 7)}
+)
+"""Of several optional arguments that are given, one is left out, by its position among them."""
+MORE_ARGUMENTS, FEWER_ARGUMENTS = "with one argument more than given", "with one argument less than given"
+"""For functions that take any number of arguments (`*args`, `**kwargs`)."""
+AS_TENSORS = "with tensors for floats"
+"""Python floats among the arguments become tensors that require gradients, as a learned temperature does."""
 RETYPED = (
-    AS_PYTHON, LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, *NUMBERS_FOR_NONE, *STRINGS,
+    AS_PYTHON, LEFT_OUT, *ONE_LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, *NUMBERS_FOR_NONE,
+    *STRINGS, MORE_ARGUMENTS, FEWER_ARGUMENTS, AS_TENSORS,
 )  # fmt: skip
-"""Arguments of another type, if the function does not declare that it accepts only tensors."""
+"""Other arguments, or arguments of another type if the function does not declare that it accepts only tensors."""
 IN_SHORT = "with integers of 16 bits, one of them the largest"
 IN_BYTES = "with floats as integers of 8 bits"
 COMPLEX = "with complex numbers for floats"
@@ -326,6 +348,9 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     "with integers of 32 bits": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
     "with masks of integers": kinds(same_of, same_of, lambda t: t.long()),
     "with floats of 64 bits": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
+    "with floats of 64 bits in the first tensor": first_tensor_of(
+        lambda t: t.double() if t.dtype == torch.float32 else t
+    ),
     IN_SHORT: kinds(same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of),
     IN_BYTES: floats_of(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
     COMPLEX: floats_of(lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t),
@@ -335,6 +360,8 @@ OF_OTHER_TYPES: dict[str, Vary] = {
 }
 LONGER_LISTS = "with longer lists"
 EMPTY_LISTS = "with empty lists"
+TUPLES_FOR_LISTS, LISTS_FOR_TUPLES = "with tuples for lists", "with lists for tuples"
+FIELDS_BY_DEFAULT = "with fields of objects by default"
 OF_OTHER_RANK: dict[str, Vary] = {
     "with one more dimension": kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
     "with one dimension less": kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
@@ -355,12 +382,28 @@ MAY_NOT_FIT = frozenset(
         LARGEST_FLOATS,
         LONGER_LISTS,
         EMPTY_LISTS,
+        TUPLES_FOR_LISTS,
+        LISTS_FOR_TUPLES,
+        FIELDS_BY_DEFAULT,
         *OF_ONE_TENSOR,
     }
 )
 """Variations that the code may not support: exceptions with them mean nothing."""
 OTHER_TYPES = frozenset(
-    {IN_FLOAT16, IN_SHORT, IN_BYTES, COMPLEX, SOFT_MASKS, LARGEST_FLOATS, AS_NUMPY, *OF_OTHER_RANK, *OF_ONE_TENSOR}
+    {
+        IN_FLOAT16,
+        IN_SHORT,
+        IN_BYTES,
+        COMPLEX,
+        SOFT_MASKS,
+        LARGEST_FLOATS,
+        AS_NUMPY,
+        AS_TENSORS,
+        TUPLES_FOR_LISTS,
+        LISTS_FOR_TUPLES,
+        *OF_OTHER_RANK,
+        *OF_ONE_TENSOR,
+    }
 )
 """Inputs of other types, sizes or magnitudes than the given ones: a difference with them limits a change, and `fix`
 still proposes it."""
@@ -381,6 +424,14 @@ GRADIENTS_LEFT = "given, with gradients left on the parameters"
 """In inference, to compare gradients that a call leaves: it may clear them."""
 ENVIRONMENT = {f"given, with environment variables that are {value or 'empty'}": value for value in ("0", "2", "")}
 """Values of the environment variables that the code reads."""
+
+
+def environments(constants: Iterable[float | str]) -> dict[str, str]:
+    """Return the values of these variables by variation: strings of the changed code as well."""
+    texts = [each for each in constants if isinstance(each, str) and "\0" not in each]
+    return ENVIRONMENT | {f"given, with environment variables that are {text!r}": text for text in texts}
+
+
 LOGGED = {"given, with loggers at DEBUG": logging.DEBUG, "given, with loggers at CRITICAL": logging.CRITICAL}
 """Levels of all loggers except torch's during a call."""
 OF_SETTINGS = (
@@ -458,7 +509,7 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
             **OF_ONE_TENSOR,
             **AFTER_INFERENCE,
             **OF_OTHER_RANK,
-            **dict.fromkeys((*set_to(constants), *built_with(constants)), VARIATIONS[GIVEN]),
+            **dict.fromkeys((*set_to(constants), *built_with(constants), *environments(constants)), VARIATIONS[GIVEN]),
         }
     )
 
@@ -575,7 +626,28 @@ def _without_tensors(items: list[Any]) -> list[Any]:
     return [] if all(isinstance(each, torch.Tensor) for each in items) else items
 
 
-OF_LISTS: dict[str, Vary] = {LONGER_LISTS: _in_lists(_with_one_more_tensor), EMPTY_LISTS: _in_lists(_without_tensors)}
+def _exchanged(one: type, other: type) -> Vary:
+    """Return a variation that passes containers of the type `other` in place of those of the type `one`."""
+
+    def changed(value: Any) -> Any:
+        if type(value) in (list, tuple):
+            return (other if type(value) is one else type(value))(map(changed, value))
+        return {key: changed(each) for key, each in value.items()} if type(value) is dict else value
+
+    def vary(value: Any, _draw: torch.Generator) -> Any:
+        args, kwargs = value
+        return tuple(map(changed, args)), {key: changed(each) for key, each in kwargs.items()}
+
+    return vary
+
+
+OF_LISTS: dict[str, Vary] = {
+    LONGER_LISTS: _in_lists(_with_one_more_tensor),
+    EMPTY_LISTS: _in_lists(_without_tensors),
+    TUPLES_FOR_LISTS: _exchanged(list, tuple),
+    LISTS_FOR_TUPLES: _exchanged(tuple, list),
+    FIELDS_BY_DEFAULT: lambda value, _draw: with_defaults(value),
+}
 
 
 def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
@@ -605,9 +677,14 @@ def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
     return {**items, f"{key}_2": other_valid_values(last)}
 
 
+def _without_item(position: int) -> Vary:
+    """Return a variation that leaves out one item of dicts, counted from the end if `position` is negative."""
+    return _in_dicts(lambda items: {key: items[key] for key in items if key not in [*items][position:][:1]})
+
+
 FEWER_ITEMS: dict[str, Vary] = {
-    "without the last item of dicts": _in_dicts(lambda items: dict([*items.items()][:-1])),
-    "without the first item of dicts": _in_dicts(lambda items: dict([*items.items()][1:])),
+    "without the last item of dicts": _without_item(-1),
+    **{f"without item {number} of dicts": _without_item(number - 1) for number in range(1, 6)},
 }
 OF_DICTS: dict[str, Vary] = {
     **FEWER_ITEMS,
@@ -618,9 +695,10 @@ OF_DICTS: dict[str, Vary] = {
 
 
 def _is_another(value: Any, change: Vary) -> bool:
-    """Return whether inputs have other types or sizes after a change."""
-    one, other = ([(x.dtype, x.shape) for x in tensors_of(each)] for each in (value, change(value, torch.Generator())))
-    return one != other
+    """Return whether inputs have other types, sizes or containers after a change."""
+    changed = change(value, torch.Generator())
+    one, other = ([(x.dtype, x.shape) for x in tensors_of(each)] for each in (value, changed))
+    return one != other or containers_of(value) != containers_of(changed)
 
 
 def _sizes(value: Any) -> Iterator[str]:
@@ -681,7 +759,9 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
     floats = any(tensor.is_floating_point() for tensor in tensors)
     sizes = {*_sizes(value)}
     others = {**OF_OTHER_TYPES, **OF_ONE_TENSOR, **OF_LISTS}
-    unchanged = {*_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants)}
+    unchanged = {
+        *_UNCHANGED, *AFTER_INFERENCE, *set_to(constants), *built_with(constants), *environments(constants),
+    }  # fmt: skip
     lengths = {each.name: each for each in _length_variations(constants)}
     shape = shape_of(value, 0) or ()
     fitting_lengths = {
@@ -698,6 +778,7 @@ def fitting(value: Any, constants: tuple[float | str, ...] = ()) -> tuple[str, .
         and ((counts and floats) or name not in (*WITH_BOTH, *LEFT_OUT_BY_NUMBER))
         and (name not in OF_SEVERAL or len(tensors) > 1)
         and (name not in OF_DICTS or _dicts_in(value))
+        and (name not in FEWER_ITEMS or _is_another(value, FEWER_ITEMS[name]))
         and (name not in LONGER or name in sizes)
         and (name not in OF_ONE_TENSOR or len(tensors) > 1)
         and (name not in lengths or name in fitting_lengths)
