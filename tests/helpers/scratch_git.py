@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,7 +26,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def tool_tree(base: Path) -> tuple[Path, str]:
-    """The tree as it stands, uncommitted edits included, as a repository that pre-commit can clone; and its commit."""
+    """The tree, uncommitted edits included, as a repository that can be cloned; and the tag of its version."""
     tool = base / "tool"
     for name in git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
         if name and (ROOT / name).is_file():
@@ -34,4 +35,6 @@ def tool_tree(base: Path) -> tuple[Path, str]:
     git(tool, "init", "--quiet")
     git(tool, "add", "--all")
     git(tool, "commit", "--quiet", "--message", "the tree under test")
-    return tool, git(tool, "rev-parse", "HEAD").strip()
+    (version,) = re.findall(r'^version = "(.*)"$', (tool / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+    git(tool, "tag", "--annotate", "--message", version, f"v{version}")
+    return tool, f"v{version}"

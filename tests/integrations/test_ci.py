@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -59,11 +60,12 @@ class Ran:
 
 @dataclass(frozen=True)
 class Runner:
-    """A runner's folders; `tool` is the action's own checkout."""
+    """A runner's folders; `tool` is the action's own checkout: what an archive of the tag holds, without history."""
 
     project: Path
     temp: Path
     tool: Path
+    tag: str
 
     def environment(self) -> dict[str, str]:
         """Python and git as a runner has them. What tcready depends on is not fetched again, but found here."""
@@ -142,15 +144,17 @@ def _holds(condition: str, known: dict[str, str]) -> bool:
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     base = tmp_path_factory.mktemp("runner")
-    tool, _ = tool_tree(base)
-    project, temp = base / "project", base / "temp"
+    repository, tag = tool_tree(base)
+    git(repository, "archive", "--output", str(base / "tool.tar"), tag)
+    project, temp, tool = base / "project", base / "temp", base / "action"
+    shutil.unpack_archive(base / "tool.tar", tool)
     temp.mkdir()
     project.mkdir()
     git(project, "init", "--quiet")
     (project / "net.py").write_text(HIT)
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "first")
-    made = Runner(project, temp, tool)
+    made = Runner(project, temp, tool, tag)
     made.install()
     return made
 
@@ -172,6 +176,11 @@ def test_the_action_is_well_formed() -> None:
         assert isinstance(what["default"], str)
     ids = {step["id"] for step in steps if "id" in step}
     assert set(re.findall(r"steps\.([\w-]+)\.outputs", text)) == ids
+
+
+def test_the_action_installs_the_version_of_its_tag(runner: Runner) -> None:
+    shown = runner.bash('PYTHONPATH= "$RUNNER_TEMP/tcready/bin/python" -m pip list --format=freeze')
+    assert f"tcready=={runner.tag.removeprefix('v')}\n" in shown.stdout, shown.stderr
 
 
 @pytest.mark.slow

@@ -35,6 +35,10 @@ class Scratch:
 
     folder: Path
     home: Path
+    tool: str
+    """The URL of tcready's repository."""
+    tag: str
+    """That of its release."""
 
     def commit_ready(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
@@ -60,17 +64,17 @@ class Scratch:
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     base = tmp_path_factory.mktemp("precommit")
-    tool, commit = tool_tree(base)
+    tool, tag = tool_tree(base)
     user = base / "user"
     user.mkdir()
     git(user, "init", "--quiet")
-    repository = Scratch(user, base / "home")
+    repository = Scratch(user, base / "home", tool.as_uri(), tag)
     repository.commit_ready(
         ".pre-commit-config.yaml",
         f"""\
 repos:
-  - repo: {tool.as_uri()}
-    rev: {commit}
+  - repo: {repository.tool}
+    rev: {repository.tag}
     hooks:
       - id: tcready
       - id: tcready-run
@@ -128,6 +132,20 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
     probe = "import importlib.util as u; print(u.find_spec('tcready') is not None, u.find_spec('torch'))"
     found = subprocess.run([str(python), "-c", probe], cwd=scratch.home, capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "None"]
+
+
+@pytest.mark.release
+def test_the_hook_is_tried_at_the_tag_of_a_release(scratch: Scratch) -> None:
+    """As by somebody who has not configured it. pre-commit installs it anew for each try."""
+    scratch.commit_ready("hazard.py", HIT)
+    scratch.commit_ready("clean.py", MENDED)
+    tried = ("try-repo", scratch.tool, "tcready", "--ref", scratch.tag, "--files", "hazard.py", "clean.py")
+    done = scratch.call(sys.executable, "-m", "pre_commit", *tried)
+    git(scratch.folder, "rm", "--quiet", "--force", "hazard.py", "clean.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"rev: {scratch.tag}" in done.stdout
+    assert "hazard.py:6" in done.stdout
+    assert "clean.py" not in done.stdout
 
 
 TABLE = """\
