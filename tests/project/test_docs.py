@@ -31,8 +31,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "pages").rglob("*.md"))
 WRITTEN = [page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")]
 PROSE = [ROOT / "README.md", *WRITTEN]
-ABOUT_SCRIPTS = {DOCS / "pages" / "testing.md", DOCS / "pages" / "measuring.md"}
-"""Pages for maintainers, which name the flags of scripts in `benchmarks/`."""
+ABOUT_SCRIPTS = {DOCS / "pages" / name for name in ("measuring.md", "releasing.md", "testing.md")}
+"""Pages for maintainers, which name the flags of scripts and of git."""
 
 
 def ids(path: Path) -> str:
