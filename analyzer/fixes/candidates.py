@@ -36,7 +36,7 @@ class FixOptions:
         """Return the rewrites, without those that drop output if that must remain."""
         for way in ways:
             if self.keep_output and isinstance(way, Proposal) and way.silences:
-                yield Declined("compiled code would not print, log or warn of it, which is asked for")
+                yield Declined("Compiled code would not print, log or warn, and `--keep-output` requires that.")
             else:
                 yield way
 
@@ -119,10 +119,23 @@ class Files:
 
 
 def why_none(ways: Iterable[Proposal | Declined], rules: Iterable[Rule]) -> str:
-    """Return why there is no rewrite: the reason of `rules`, which found it, else that of each proposal."""
+    """Return why there is no rewrite: the reason of `rules`, which found it, else that of each proposal.
+
+    A reason for several rewrites is given once, with their names in front.
+    """
     known = dict.fromkeys(rule.no_rewrite for rule in rules if rule.no_rewrite)
-    reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
-    return " ".join(known) or "; ".join(reasons) or "no rewrite is known for it"
+    reasons: dict[str, dict[str, None]] = {}
+    for way in ways:
+        if isinstance(way, Declined):
+            reasons.setdefault(way.reason, {})[way.rewrite] = None
+    labelled = (f"{_label(names)}{reason}" for reason, names in reasons.items())
+    return " ".join(known) or " ".join(labelled) or "No rewrite is known for this code."
+
+
+def _label(rewrites: Iterable[str]) -> str:
+    """Return the names of rewrites as a prefix; nothing if the reason holds for any."""
+    names = [*rewrites]
+    return f"{' and '.join(f'`{name}`' for name in names)}: " if all(names) else ""
 
 
 def counted(items: Sized, noun: str) -> str:

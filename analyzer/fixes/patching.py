@@ -150,8 +150,8 @@ def _miscount_message(text: str) -> str:
         if stated not in counts:
             before, after = counts[0]
             return (
-                f"; line {at + 1} is `{found[0]}`, and {before} lines of the file as it is and {after} of the file as "
-                "it is to be follow: correct these counts"
+                f"; line {at + 1} is `{found[0]}`, but {before} old and {after} new lines follow it: correct these "
+                "counts"
             )
     return ""
 

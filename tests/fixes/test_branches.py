@@ -357,47 +357,47 @@ RAISING = {
     "assert with a message": "assert self.flag and (x < 100).all(), f'odd {x.shape}'\nreturn x + 1",
 }
 DECLINED = {
-    "print as a value": ("y = print(x)\nreturn x", "its value is used"),
-    "lists": ("w = [1] if x.any() else [2]\nreturn x * w[0]", "no tensor"),
-    "none": ("return x if x.sum() > 0 else None", "shapes"),
-    "a slice": ("if x.sum() > 0:\n    x = x[:1]\nreturn x", "shapes"),
-    "another name": ("y = x.mean(0)\nreturn x if x.sum() > 0 else y", "shapes"),
-    "a number for a tensor": ("if x.sum() > 1:\n    x = 1.0\nreturn x", "shapes"),
-    "an effect": ("if x.sum() > 0:\n    self.rows.append(x)\nreturn x", "writes to an object of its surroundings"),
-    "bound on one side": ("if x.sum() > 0:\n    y = x * 2\nreturn x if self.flag else y", "on one side only"),
+    "print as a value": ("y = print(x)\nreturn x", "The code uses the value of `print(x)`"),
+    "lists": ("w = [1] if x.any() else [2]\nreturn x * w[0]", "is not a tensor"),
+    "none": ("return x if x.sum() > 0 else None", "have the same shape"),
+    "a slice": ("if x.sum() > 0:\n    x = x[:1]\nreturn x", "have the same shape"),
+    "another name": ("y = x.mean(0)\nreturn x if x.sum() > 0 else y", "have the same shape"),
+    "a number for a tensor": ("if x.sum() > 1:\n    x = 1.0\nreturn x", "have the same shape"),
+    "an effect": ("if x.sum() > 0:\n    self.rows.append(x)\nreturn x", "`self.rows.append(x)` has a side effect"),
+    "bound on one side": ("if x.sum() > 0:\n    y = x * 2\nreturn x if self.flag else y", "`y` is assigned in one branch only"),
     "break": (dedent("""\
         for _ in range(3):
             if x.sum() > 0:
                 break
             x = x + 1
-        return x"""), "ends a loop"),
+        return x"""), "The `if` ends in `break`"),
     "caught": (dedent("""\
         try:
             if x.sum() > 0:
                 raise ValueError('no')
         except ValueError:
             x = x + 1
-        return x"""), "caught around it"),
+        return x"""), "A `try` around the check may catch its error"),
     "or Python": (dedent("""\
         if x.shape[0] > 9 or x.sum() > 0:
             x = x + 1
         else:
             x = x - 1
-        return x"""), "neither can be evaluated separately"),
+        return x"""), "neither part can be evaluated alone"),
     "another torch": (dedent("""\
         torch = self
         if x.sum() > 0:
             x = x + 1
-        return x"""), "means something else"),
+        return x"""), "The name `torch` is assigned to something else here"),
     "operand": ("c = x.sum() and x.mean()\nreturn x * c", "may not be a bool"),
     "while with a break": (dedent("""\
         while x.sum() > 0:
             x = x - 1
             if self.flag:
                 break
-        return x"""), "a block of its own"),
+        return x"""), "The body of the loop contains a block"),
     "selected items": ("return x.nonzero()", "capture_dynamic_output_shape_ops"),
-    "filtered": ("rows = [r for r in x.unbind() if r.sum() > 0]\nreturn x + len(rows)", "how many items are left"),
+    "filtered": ("rows = [r for r in x.unbind() if r.sum() > 0]\nreturn x + len(rows)", "The number of items that the comprehension keeps"),
 }
 # fmt: on
 
@@ -540,7 +540,7 @@ class Model(nn.Module):
 
 
 def test_what_a_caller_catches_and_what_a_subclass_may_give_is_declined(tmp_path: Path) -> None:
-    caught, bool_of_python = "a `try` in this file catches it", "a subclass may give a bool"
+    caught, bool_of_python = "A `try` in this file calls the function", "so a subclass may return a bool"
     for text, words in (
         (ELSEWHERE, [caught, bool_of_python]),
         (ELSEWHERE.replace("except ValueError", "except KeyError"), [bool_of_python]),

@@ -55,7 +55,7 @@ TOLD = {
     "kept": (
         "self.last = 0.0",
         "y = x * 2\nself.last = time.monotonic()\nreturn y",
-        "the times that are kept are those of eager code alone",
+        "the stored times are those of eager calls only",
     ),
     "in a try": (
         "",
@@ -66,7 +66,7 @@ TOLD = {
             except OSError:
                 y = y + 1
             return y"""),
-        "it stands in a `try`, which would catch what working it out raises",
+        "it is in a `try` that may catch an exception of its evaluation",
     ),
 }
 DECLINED = {
@@ -78,10 +78,14 @@ DECLINED = {
         if t > 5:
             y = y + 1
         return y"""),
-        "a branch, a loop",
+        "A condition, a loop or an inner function uses the time",
     ),
-    "given back": ("", "t = time.time()\nreturn x * 2, t", "given back"),
-    "a factor": ("", "t = time.time()\ny = x * t\nreturn y", "given back"),
+    "The function returns the time, or compiled code uses it": (
+        "",
+        "t = time.time()\nreturn x * 2, t",
+        "The function returns the time, or compiled code uses it",
+    ),
+    "a factor": ("", "t = time.time()\ny = x * t\nreturn y", "The function returns the time, or compiled code uses it"),
     "handed on": ("", "t = time.time()\nself.tell(t)\nreturn x * 2", "compiled calls would be missing"),
     "a list": (
         "self.times = []",
@@ -89,8 +93,16 @@ DECLINED = {
         "compiled calls would be missing",
     ),
     "an item": ("self.t = {}", "y = x * 2\nself.t['a'] = time.time()\nreturn y", "compiled calls would be missing"),
-    "kept, and begun nowhere": ("", "self.last = time.time()\nreturn x * 2", "`__init__` gives it none"),
-    "kept, and read": ("self.last = 0.0", "self.last = time.time()\nreturn x * self.last", "read where it is compiled"),
+    "kept, and begun nowhere": (
+        "",
+        "self.last = time.time()\nreturn x * 2",
+        "the assignment of `self.last`, and `__init__` gives it no value",
+    ),
+    "kept, and read": (
+        "self.last = 0.0",
+        "self.last = time.time()\nreturn x * self.last",
+        "Compiled code reads `self.last`",
+    ),
     "a parameter": (
         "",
         dedent("""\
@@ -98,13 +110,17 @@ DECLINED = {
         x = time.time()
         print(x)
         return y"""),
-        "given back",
+        "The function returns the time, or compiled code uses it",
     ),
-    "a global": ("", "global t\nt = time.time()\nreturn x * 2", "not followed"),
-    "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "may do more than return a value"),
+    "a global": ("", "global t\nt = time.time()\nreturn x * 2", "whose uses tcready does not follow"),
+    "with an effect": ("", "print(time.time(), self.tick())\nreturn x * 2", "`self.tick()` may have a side effect"),
     "named on the way": ("", "print(t := time.time())\nreturn x * t", "within an expression"),
-    "on a line with others": ("", "t = time.time(); y = x * 2\nreturn y", "shares its line"),
-    "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "not followed"),
+    "on a line with others": (
+        "",
+        "t = time.time(); y = x * 2\nreturn y",
+        "Another statement is on the line that uses the time",
+    ),
+    "one of two": ("", "y, t = x * 2, time.time()\nreturn y", "whose uses tcready does not follow"),
     "added to a tensor in place": (
         "",
         dedent("""\
@@ -113,7 +129,7 @@ DECLINED = {
             t += time.time()
             print(t.shape)
             return y"""),
-        "others have too",
+        "which may be a tensor or list that other code holds",
     ),
     "added to a buffer in place": (
         "self.b = torch.zeros(8)",
@@ -122,9 +138,13 @@ DECLINED = {
             t += time.time()
             print(t.shape)
             return x * 2"""),
-        "others have too",
+        "which may be a tensor or list that other code holds",
     ),
-    "added to a list": ("self.times = []", "y = x * 2\nself.times += [time.time()]\nreturn y", "others have too"),
+    "added to a list": (
+        "self.times = []",
+        "y = x * 2\nself.times += [time.time()]\nreturn y",
+        "which may be a tensor or list that other code holds",
+    ),
     "told in a function inside": (
         "",
         dedent("""\
@@ -134,14 +154,14 @@ DECLINED = {
             y = x * 2
             tell()
             return y"""),
-        "an inner function",
+        "An inner function uses `t`",
     ),
     "its names are asked for": (
         "",
         "t = time.time()\nprint(t)\nreturn x * len(locals())",
-        "may ask for its names by `locals`",
+        "The function calls `locals`",
     ),
-    "its names are listed": ("", "t = time.time()\nprint(t)\nreturn x * len(dir())", "by `dir`"),
+    "its names are listed": ("", "t = time.time()\nprint(t)\nreturn x * len(dir())", "The function calls `dir`"),
     "no clock": ("", "time.sleep(0)\nreturn x * 2", "cannot query the system"),
 }
 
@@ -183,7 +203,7 @@ OWN = {
     "read in a method that is called": (
         HEAD + forward("y = x * 2\nself.last = time.time()\nreturn y * self.due()", init="self.last = 0.0").rstrip()
         + HELPER,
-        "read where it is compiled",
+        "Compiled code reads `self.last`",
     ),
     "a function of the file that is called print": (
         HEAD + forward("t = time.time()\nprint(t)\nreturn x * 2") + "\n\ndef print(*a):\n    M.n = 1\n",
@@ -204,7 +224,7 @@ def test_an_operator_of_the_file_may_have_an_effect(tmp_path: Path) -> None:
     text += "\n\nclass Tally:\n    def __radd__(self, what):\n        self.n = 1\n        return 0\n"
     found = [each for each in proposed(tmp_path, text) if isinstance(each, Proposal) and each.rule == "TCR305"]
     assert found
-    assert all("`__radd__` of this file" in (each.unsafe or "") for each in found)
+    assert all("`__radd__` in this file" in (each.unsafe or "") for each in found)
 
 
 def test_what_tells_the_time_may_be_no_logger(tmp_path: Path) -> None:

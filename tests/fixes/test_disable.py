@@ -120,7 +120,7 @@ def test_another_torch_has_no_such_decorator(tmp_path: Path) -> None:
     """),
     )
     assert isinstance(found, Declined)
-    assert "`torch` means something else" in found.reason
+    assert "The name `torch` is assigned to something else" in found.reason
 
 
 def test_torch_is_called_what_the_file_calls_it(tmp_path: Path) -> None:

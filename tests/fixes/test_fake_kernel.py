@@ -63,7 +63,7 @@ TOLD = {
 DECLINED = {
     "numpy": (
         OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.from_numpy(numpy.sin(x.numpy())), "CPU")\n',
-        "may need the data",
+        "may read data, or may return its argument",
     ),
     "a branch": (
         OF_A_LIBRARY
@@ -76,18 +76,24 @@ DECLINED = {
 
             LIBRARY.impl("op", f, "CPU")
         """),
-        "may need the data",
+        "may read data, or may return its argument",
     ),
-    "in place": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n', "may need the data"),
-    "what it is given": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x, "CPU")\n', "may need the data"),
+    "in place": (
+        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x.add_(1), "CPU")\n',
+        "may read data, or may return its argument",
+    ),
+    "what it is given": (
+        OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x, "CPU")\n',
+        "may read data, or may return its argument",
+    ),
     "another operator": (
         OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: t.ops.other.op(x), "CPU")\n',
-        "may need the data",
+        "may read data, or may return its argument",
     ),
-    "elsewhere": ("", "is not written in this file"),
+    "elsewhere": ("", "The implementation of the operator is not in this file"),
     "of another library": (
         'LIBRARY = t.library.Library("other", "FRAGMENT")\nLIBRARY.impl("op", lambda x: x * 2, "CPU")\n',
-        "is not written in this file",
+        "The implementation of the operator is not in this file",
     ),
     "a line of several": (OF_A_LIBRARY + 'LIBRARY.impl("op", lambda x: x * 2, "CPU"); SEEN = 1\n', "shares its line"),
 }
@@ -351,7 +357,7 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
             def f(op, x):
                 return op(x)
         """),
-            "`torch` means something else here",
+            "The name `torch` is assigned to something else here",
         ),
         (
             dedent("""\
@@ -362,7 +368,7 @@ def test_the_rank_stays_open_and_numbers_that_are_given_are_sizes(
 
 
         """),
-            "no function stands around it",
+            "is in no statement of the file",
         ),
     ],
 )

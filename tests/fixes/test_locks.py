@@ -59,10 +59,26 @@ OTHER += "\n    def table(self, n):\n        return torch.arange(n)\n"
 OTHER += "\n    def empty(self):\n        self.d.clear()\n\n    def renew(self):\n        global RATE\n"
 OTHER += "        RATE = 2.0\n        TABLE[0] = RATE\n"
 DECLINED = {
-    "a counter": (f"{LOCK}\nself.n = 0", "with self.lock:\n    self.n += 1\nreturn x", "is written to there"),
-    "a list": (f"{LOCK}\nself.s = []", "with self.lock:\n    self.s.append(1)\nreturn x", "is written to there"),
-    "in place": (LOCK, "with self.lock:\n    x.add_(1)\nreturn x", "is written to there"),
-    "in place, by a name": (LOCK, "with self.lock:\n    x += 1\nreturn x", "is written to there"),
+    "a counter": (
+        f"{LOCK}\nself.n = 0",
+        "with self.lock:\n    self.n += 1\nreturn x",
+        "compiled code does that after the graph has run, without the lock",
+    ),
+    "a list": (
+        f"{LOCK}\nself.s = []",
+        "with self.lock:\n    self.s.append(1)\nreturn x",
+        "compiled code does that after the graph has run, without the lock",
+    ),
+    "in place": (
+        LOCK,
+        "with self.lock:\n    x.add_(1)\nreturn x",
+        "compiled code does that after the graph has run, without the lock",
+    ),
+    "in place, by a name": (
+        LOCK,
+        "with self.lock:\n    x += 1\nreturn x",
+        "compiled code does that after the graph has run, without the lock",
+    ),
     "filled by what counts": (
         f"{LOCK}\nself.c = {{}}",
         dedent("""\
@@ -81,7 +97,7 @@ DECLINED = {
                 else:
                     self.t = x * 2
             return x"""),
-        "is written to there",
+        "compiled code does that after the graph has run, without the lock",
     ),
     "emptied elsewhere": (
         f"{LOCK}\nself.t = None",
@@ -90,7 +106,7 @@ DECLINED = {
                 if self.t is None:
                     self.t = torch.ones(8)
             return x + self.t"""),
-        "given another value elsewhere",
+        "Read it before the compiled code",
     ),
     "changed elsewhere": (
         f"{LOCK}\nself.c = {{}}",
@@ -100,7 +116,7 @@ DECLINED = {
                     self.c[1] = torch.ones(8)
                 t = self.c[1]
             return x + t"""),
-        "given another value elsewhere",
+        "Read it before the compiled code",
     ),
     "emptied by a method": (
         f"{LOCK}\nself.d = {{}}",
@@ -110,15 +126,19 @@ DECLINED = {
                     self.d[1] = torch.ones(8)
                 t = self.d[1]
             return x + t"""),
-        "given another value elsewhere",
+        "Read it before the compiled code",
     ),
     "of the file, changed elsewhere": (
         "",
         "with LOCK:\n    y = x * TABLE[0]\nreturn y",
-        "given another value elsewhere",
+        "Read it before the compiled code",
     ),
-    "of the file, set elsewhere": ("", "with LOCK:\n    y = x * RATE\nreturn y", "given another value elsewhere"),
-    "into what is given": (LOCK, "with self.lock:\n    torch.add(x, 1, out=x)\nreturn x", "is written to there"),
+    "of the file, set elsewhere": ("", "with LOCK:\n    y = x * RATE\nreturn y", "Read it before the compiled code"),
+    "into what is given": (
+        LOCK,
+        "with self.lock:\n    torch.add(x, 1, out=x)\nreturn x",
+        "compiled code does that after the graph has run, without the lock",
+    ),
     "a module": (f"{LOCK}\nself.l = nn.ReLU()", "with self.lock:\n    y = self.l(x)\nreturn y", "may write"),
     "its value": (LOCK, "with self.lock as held:\n    y = x * 2\nreturn y", "is used"),
     "made elsewhere": ("self.lock = LOCK", "with self.lock:\n    y = x * 2\nreturn y", "no form"),

@@ -100,12 +100,21 @@ DECLINED = {
         "capture_dynamic_output_shape_ops",
     ),
     "a list": ("return x[[True, False, True, True]].sum() + x", "as numbers"),
-    "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
+    "what may have an effect": (
+        "return x[self.mask(x)].sum()",
+        "computed twice, by a call that may have a side effect",
+    ),
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),
-    "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "no size"),
-    "counted without places": ("return torch.bincount(x.argmax(1)).sum() + x", "without a number of bins"),
-    "repeated by a call": ("return x.repeat_interleave(x.argmax(1).add_(1), 0)", "an effect"),
-    "the different": ("return torch.unique(x.argmax(1)).sum() + x", "no size"),
+    "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "The size of the result of"),
+    "counted without places": (
+        "return torch.bincount(x.argmax(1)).sum() + x",
+        "`bincount` is called without `minlength`",
+    ),
+    "repeated by a call": (
+        "return x.repeat_interleave(x.argmax(1).add_(1), 0)",
+        "computed twice, by a call that may have a side effect",
+    ),
+    "the different": ("return torch.unique(x.argmax(1)).sum() + x", "The size of the result of"),
 }
 
 

@@ -40,9 +40,9 @@ BRANCHES = {
     "of a level": "if logger.isEnabledFor(10):\n    logger.debug('x %s', x.mean())\nreturn x + 1",
 }
 DECLINED = {
-    "used": ("y = print(x)\nreturn x", "its value is used"),
-    "in a loop of one line": ("for i in range(2): print(i)\nreturn x", "shares its line"),
-    "fetched": ("log = logging.getLogger('a')\nreturn x", "its value is used"),
+    "used": ("y = print(x)\nreturn x", "The code uses the value of"),
+    "in a loop of one line": ("for i in range(2): print(i)\nreturn x", "Another statement is on the same line"),
+    "fetched": ("log = logging.getLogger('a')\nreturn x", "The code uses the value of"),
 }
 
 
@@ -109,7 +109,7 @@ def test_what_may_have_an_effect_is_not_left_out(tmp_path: Path) -> None:
         assert [each for each in found if isinstance(each, Proposal) and each.edits] == [], body
     body = "print(x.mean(), len(x.shape))\nprint(x[0])\nreturn x"
     unsafe = [each.unsafe for each in written(proposed(tmp_path, forward(body)))]
-    assert unsafe == [None, "an argument is a call or an item, whose effect may be lost"]
+    assert unsafe == [None, "an argument is a call or an index, and compiled code would skip its side effects"]
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -248,7 +248,7 @@ def test_what_runs_without_a_call_is_not_safe_if_it_has_an_effect(method: str, t
     text = f"import functools\nCOUNTS = {{'n': 0}}\nSEEN = []\n\n\nclass Note:\n{body}\n\nnote = Note()\n\n\n"
     found = proposed(tmp_path, text + forward(f"print({shown})\nreturn x"))
     unsafe = [each.unsafe for each in written(found)]
-    expected = f"`{name}` of this file may run there, and does more than give a value"
+    expected = f"`{name}` in this file may run there, and does more than return a value"
     assert unsafe == [expected if name else None]
 
 
@@ -287,7 +287,7 @@ def test_a_message_that_code_of_the_file_takes_is_not_safe(made: str, name: str 
     made = made.replace("{", "{{").replace("}", "}}")
     text = f"import logging\nSEEN = []\nlogger = logging.getLogger(__name__)\n\n\n{made}\n\n"
     found = proposed(tmp_path, text + forward("logger.info('seen')\nreturn x"))
-    expected = f"`{name}` of this file may run there, and does more than give a value" if name else None
+    expected = f"`{name}` in this file may run there, and does more than return a value" if name else None
     assert [each.unsafe for each in written(found)] == [expected]
 
 
@@ -312,11 +312,11 @@ def test_what_is_printed_to_may_be_read(file: str, is_safe: bool, tmp_path: Path
     """)
         + forward(f"print('a', {file})\nreturn x"),
     )
-    expected = "its output stream may be read, and gets nothing from compiled code"
+    expected = "code may read its output stream, and compiled code writes nothing to it"
     assert [each.unsafe for each in written(found)] == [None if is_safe else expected]
 
 
-CAUGHT = "it stands in a `try`, which would catch what working it out raises"
+CAUGHT = "it is in a `try` that may catch an exception of its evaluation"
 
 
 def test_an_exception_may_be_caught_by_suppress_and_by_a_caller(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_a_method_of_tensors_may_change_a_module(shown: str, tmp_path: Path) -> 
         f"y = self.lin(x)\nhead = self.head\nfor part in self.parts:\n    y = y + 1\nprint({told})  #{note}\nreturn y"
     )
     found = proposed(tmp_path, forward(body, init=init or "self.lin = nn.Linear(8, 8)"))
-    expected = f"`{name}` changes what it is called on, if that is a module" if name else None
+    expected = f"`{name}` changes its object in place if that is a module" if name else None
     assert [each.unsafe for each in written(found)] == [expected]
 
 
@@ -390,7 +390,7 @@ def test_a_method_of_tensors_may_change_a_module(shown: str, tmp_path: Path) -> 
 )
 def test_what_has_the_name_of_a_method_may_be_a_module(call: str, is_safe: bool, tmp_path: Path) -> None:
     found = written(proposed(tmp_path, forward(f"y = x * 2\nhead = self.head\nprint({call})\nreturn y")))
-    reason = f"`{call.partition('(')[0]}` may be a module that is called, or a function that is kept"
+    reason = f"`{call.partition('(')[0]}` may be a module or a stored function, and compiled code would not call it"
     assert [each.unsafe for each in found] == [None if is_safe else reason]
 
 
@@ -426,7 +426,7 @@ TAKEN = {
 def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: Path) -> None:
     body = "print('a')\nlogger.warning('a')\nreturn x"
     found = [each.unsafe for each in written(proposed(tmp_path, LOGGER + around + forward(body)))]
-    taken = "`{}` of this file may receive the message, and gets nothing from compiled code"
+    taken = "`{}` in this file may receive the message, and compiled code sends none"
     assert found == [taken.format(name) if name else None for name in TAKEN[around]]
 
 
@@ -441,7 +441,7 @@ def test_what_is_told_may_be_taken_elsewhere_in_the_file(around: str, tmp_path: 
 def test_a_warning_may_be_raised(line: str, raises: bool, tmp_path: Path) -> None:
     text = f"{LOGGER}{line}\n\n\n" + forward("logger.warning('a')\nwarnings.warn('a')\nreturn x")
     name = line.partition(".")[2].partition("(")[0]
-    reason = f"`{name}` of this file may receive the message, and gets nothing from compiled code"
+    reason = f"`{name}` in this file may receive the message, and compiled code sends none"
     assert [each.unsafe for each in written(proposed(tmp_path, text))] == [None, reason if raises else None]
 
 
@@ -458,7 +458,7 @@ def test_what_is_called_like_a_logger_may_be_none(made: str, is_safe: bool, tmp_
     text = f"import logging\nfrom tracking import Logger, tracker\n\nlogger = {made}\n\n\n"
     found = written(proposed(tmp_path, text + forward("logger.info('a')\nreturn x")))
     name = made.partition("(")[0]
-    reason = f"`{name}` returns the object of the call, which may do more than log"
+    reason = f"`{name}` creates the logger, which may do more than log"
     assert [each.unsafe for each in found] == [None if is_safe else reason]
 
 
@@ -483,7 +483,7 @@ def test_a_queue_may_be_asked_in_a_test(tmp_path: Path) -> None:
 def test_a_warning_is_made_of_a_class(body: str, is_safe: bool, tmp_path: Path) -> None:
     text = f"{LOGGER}SEEN = []\n\n\nclass Odd(UserWarning):\n    {body}\n\n\n"
     found = written(proposed(tmp_path, text + forward("warnings.warn('a', Odd)\nreturn x")))
-    hidden = "`__init__` of this file may run there, and does more than give a value"
+    hidden = "`__init__` in this file may run there, and does more than return a value"
     assert [each.unsafe for each in found] == [None if is_safe else hidden]
 
 
@@ -506,7 +506,7 @@ def test_a_function_of_the_file_may_have_the_name_of_a_known_one(tmp_path: Path)
 
 
     """) + forward("print(len(x))\nreturn x")
-    hidden = "`len` of this file may run there, and does more than give a value"
+    hidden = "`len` in this file may run there, and does more than return a value"
     assert [each.unsafe for each in written(proposed(tmp_path, text))] == [hidden]
 
 
@@ -515,7 +515,11 @@ def test_a_name_of_torch_that_the_file_deletes_is_none(tmp_path: Path) -> None:
     text = forward("print(x.shape)\nreturn x")
     found = proposed(tmp_path, text + "\n\ndel torch\n")
     assert written(found) == []
-    assert any("`torch` means something else here" in each.reason for each in found if isinstance(each, Declined))
+    assert any(
+        "The name `torch` is assigned to something else here" in each.reason
+        for each in found
+        if isinstance(each, Declined)
+    )
     after = change(tmp_path, "import torch as th\n" + text + "\n\ndel torch\n")
     assert "if not th.compiler.is_compiling():" in after
 

@@ -68,23 +68,23 @@ WRITTEN = {
 }
 DECLINED = {
     "order = sorted(range(4), key=lambda i: x[i].sum().item())\nreturn x[order]": "is more than an item of one tensor",
-    "s = x.sum(1)\norder = sorted([0, 1], key=lambda i: s[i].item())\nreturn x[order]": "sorts more than indices",
+    "s = x.sum(1)\norder = sorted([0, 1], key=lambda i: s[i].item())\nreturn x[order]": "`sorted` sorts other items than indices",
     f"{MASK}for i in mask.nonzero():\n    x[i] = x[i].sum()\nreturn x": "reduces a row to one number",
     f"{MASK}for i in mask.nonzero():\n    x[i] = self.f(x[i])\nreturn x": "calls what may be a module",
-    f"{MASK}for i in mask.nonzero():\n    x = x + i\nreturn x": "the loop does more at each place",
+    f"{MASK}for i in mask.nonzero():\n    x = x + i\nreturn x": "The loop does more than write one value at each position",
     dedent("""\
         for _ in range(3):
             if x.norm() < 1:
                 break
             x = x / 2
-        return x"""): "ends a loop",
+        return x"""): "a graph cannot leave a loop",
     dedent("""\
         for _ in range(3):
             if x.norm() < 1:
                 return x
             x = x / 2
-        return x"""): "ends a loop",
-    "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "the number of iterations of a loop",
+        return x"""): "a graph cannot leave a loop",
+    "for i in range(x.argmax().item()):\n    x = x + i\nreturn x": "The number is the length of a loop",
 }
 
 

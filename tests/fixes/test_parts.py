@@ -28,14 +28,26 @@ APART = dedent("""\
         vs = v.split(sizes.tolist(), 2)
         return torch.cat([F.scaled_dot_product_attention(a, b, c) for a, b, c in zip(qs, ks, vs)], dim=2)""")
 DECLINED = {
-    "a mask of each part": (SPLIT + LOOP.replace("mask=None", "mask=self.mask") + JOIN, "a mask of its own"),
+    "a mask of each part": (SPLIT + LOOP.replace("mask=None", "mask=self.mask") + JOIN, "Each part has its own mask"),
     "causal": (SPLIT + LOOP.replace("False)", "True)") + JOIN, "is causal"),
-    "something else of the part": (SPLIT + LOOP.replace("c, att", "c, a.shape[2], att") + JOIN, "hangs on the part"),
-    "no mask": (SPLIT + LOOP.replace(", attention_mask=None", "") + JOIN, "is given no mask"),
-    "read elsewhere": (SPLIT + LOOP + "x = len(splits)\n" + JOIN, "no attention over each"),
-    "read behind": (SPLIT + LOOP + "y = torch.cat(parts, dim=1)\nreturn y, parts", "read elsewhere"),
-    "stacked": (SPLIT + LOOP + "return torch.stack(parts)", "no attention over each"),
-    "twice the same": (SPLIT + LOOP.replace("a, b, c, att", "a, b, b, att") + JOIN, "no attention over each"),
+    "something else of the part": (
+        SPLIT + LOOP.replace("c, att", "c, a.shape[2], att") + JOIN,
+        "which is computed from the part",
+    ),
+    "no mask": (SPLIT + LOOP.replace(", attention_mask=None", "") + JOIN, "gets no mask, and may accept none"),
+    "The parts are also used by other code": (
+        SPLIT + LOOP + "x = len(splits)\n" + JOIN,
+        "The parts are not used for one attention each",
+    ),
+    "read behind": (
+        SPLIT + LOOP + "y = torch.cat(parts, dim=1)\nreturn y, parts",
+        "The parts are also used by other code",
+    ),
+    "stacked": (SPLIT + LOOP + "return torch.stack(parts)", "The parts are not used for one attention each"),
+    "twice the same": (
+        SPLIT + LOOP.replace("a, b, c, att", "a, b, b, att") + JOIN,
+        "The parts are not used for one attention each",
+    ),
 }
 
 
@@ -148,7 +160,7 @@ MATCH = dedent("""\
 
 def test_another_function_of_scipy_is_declined(tmp_path: Path) -> None:
     found = proposed(tmp_path, MATCH.format(name="minimize") + forward("y = x * 2\nreturn minimize(y, y)"))
-    assert any(isinstance(each, Declined) and "shapes and types" in each.reason for each in found)
+    assert any(isinstance(each, Declined) and "does not know the shapes and types" in each.reason for each in found)
 
 
 MADE = """\

@@ -93,7 +93,7 @@ DECLINED = {
         if self.n > 3:
             x = x + 1
         return x"""),
-        "number is wanted",
+        "is used where Python needs a number",
     ),
     "a counter that is set": (
         COUNTER,
@@ -104,18 +104,38 @@ DECLINED = {
         return x"""),
         "set to a number",
     ),
-    "a counter of a dict": ("self.c = {'n': 0}", "self.c['n'] += 1\nreturn x", "elsewhere than in an attribute"),
+    "a counter of a dict": (
+        "self.c = {'n': 0}",
+        "self.c['n'] += 1\nreturn x",
+        "is not an attribute of the module itself",
+    ),
     "a counter that gradients need": (COUNTER, "self.n += 1\nreturn x * self.n", "a gradient may need"),
     "a counter that is kept elsewhere": (
         COUNTER,
         "self.n += 1\nself.last = self.n + 1\nreturn x",
-        "would be a tensor as well",
+        "A value computed from `self.n` is stored",
     ),
-    "a counter in an exponent": (COUNTER, "self.n += 1\nreturn x + 2 ** self.n", "a power of"),
-    "a counter that doubles": ("self.n = 1", "self.n *= 2\nreturn x", "grow beyond"),
-    "a counter that doubles itself": ("self.n = 1", "self.n = self.n * 2 + 1\nreturn x", "grow beyond"),
-    "a norm with a small number of its own": ("", "y = x * 2\nreturn nn.LayerNorm(8, 2e-5)(y)", "more than sizes"),
-    "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "does not give"),
+    "a counter in an exponent": (
+        COUNTER,
+        "self.n += 1\nreturn x + 2 ** self.n",
+        "A power of `self.n` may exceed 64 bits",
+    ),
+    "a counter that doubles": (
+        "self.n = 1",
+        "self.n *= 2\nreturn x",
+        "may exceed 64 bits, the range of an integer tensor",
+    ),
+    "a counter that doubles itself": (
+        "self.n = 1",
+        "self.n = self.n * 2 + 1\nreturn x",
+        "may exceed 64 bits, the range of an integer tensor",
+    ),
+    "a norm with a small number of its own": (
+        "",
+        "y = x * 2\nreturn nn.LayerNorm(8, 2e-5)(y)",
+        "gets more arguments than its size",
+    ),
+    "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "so it cannot become a buffer"),
     "another tensor": (
         "self.e = nn.Buffer(torch.zeros(8))\nself.g = nn.Buffer(torch.zeros(8))",
         dedent("""\
@@ -123,19 +143,23 @@ DECLINED = {
             if x.dim() > 1:
                 self.e = self.e.to(x.dtype)
             return x + self.e"""),
-        "a second time",
+        "`self.e` is assigned more than once",
     ),
-    "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "what is copied may be a container"),
-    "a copied list with a name": ("", "y = [x]\nz = copy.deepcopy(y)\nreturn z[0]", "an object or a module: it"),
+    "a copied list": ("", "z = copy.deepcopy([x])\nreturn z[0]", "may be a container, an object or a module"),
+    "a copied list with a name": (
+        "",
+        "y = [x]\nz = copy.deepcopy(y)\nreturn z[0]",
+        "may be a container, an object or a module",
+    ),
     "a copied module that is kept": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nself.last = y\nreturn y(x)",
-        "used for more than being called",
+        "The copy is not only called",
     ),
     "a copied module whose weights are read": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(x) + y.weight",
-        "used for more than being called",
+        "The copy is not only called",
     ),
     "a copied module or another": (
         "self.l = nn.Linear(8, 8)",
@@ -144,32 +168,40 @@ DECLINED = {
             if x.dim() > 1:
                 y = copy.deepcopy(self.l)
             return y(x)"""),
-        "used for more than being called",
+        "The copy is not only called",
     ),
     "a copied module, called behind its block": (
         "self.l = nn.Linear(8, 8)",
         "if x.dim() > 1:\n    y = copy.deepcopy(self.l)\nreturn y(x)",
-        "used for more than being called",
+        "The copy is not only called",
     ),
     "a copied module that is replaced": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nself.l = nn.ReLU()\nreturn y(x)",
-        "another module later",
+        "`self.l` is assigned again after the copy",
     ),
     "a copied module, called twice at once": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(y(x))",
-        "the result of a call of itself",
+        "The copy is called with its own result",
     ),
-    "a copied module that is made there": ("", "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)", "computed there"),
+    "a copied module that is made there": (
+        "",
+        "y = copy.deepcopy(nn.Linear(8, 8))\nreturn y(x)",
+        "The copied module is an expression",
+    ),
     "a copied module, called with a list": (
         "self.l = nn.Linear(8, 8)",
         "y = copy.deepcopy(self.l)\nreturn y(*[x])",
         "unpacked arguments",
     ),
-    "a drawn branch": ("", "if random.random() > 0.5:\n    x = x + 1\nreturn x", "rewrite the branch instead"),
-    "a choice": ("", "return x * random.choice([1, 2])", "no draw of that kind"),
-    "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "drawn anew"),
+    "a drawn branch": ("", "if random.random() > 0.5:\n    x = x + 1\nreturn x", "The number decides a branch"),
+    "a choice": (
+        "",
+        "return x * random.choice([1, 2])",
+        "torch has no function that draws one number like `random.choice`",
+    ),
+    "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "gets new weights in each call"),
     "a scope of one's own": (
         "self.scope = torch.autograd.set_detect_anomaly(True)",
         "with self.scope:\n    x = x + 1\nreturn x",

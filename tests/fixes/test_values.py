@@ -45,7 +45,7 @@ KEPT = {
     "where": "y = x * 2\nlow = y.min().item()\nreturn torch.where(y > 0, y, low)",
     "a mask": "mean = x.mean().item()\nkeep = x > mean\nreturn x * keep",
     "cut off": "return x * x.detach().cpu().max().item()",
-    "handed on": "def scaled(y, by):\n    return y * by\nreturn scaled(x, x.abs().max().item())",
+    "The list is passed to another function": "def scaled(y, by):\n    return y * by\nreturn scaled(x, x.abs().max().item())",
     "stored": "y = x * 2\ny[0] = x.max().item()\nreturn y",
     "rows of a list": "rows = x.sum(1).tolist()\nreturn x + rows[0] - rows[1]",
     "a loop over a list": dedent("""\
@@ -80,39 +80,51 @@ DECLINED = {
     "a bound": ("n = (x > 0).sum().item()\nreturn x[:, :n]", "a size or a bound"),
     "a bound of a loop": (
         "for _ in range(int(x.sum())):\n    x = x + 1\nreturn x",
-        "the number of iterations of a loop",
+        "The number is the length of a loop",
     ),
-    "given back": ("return x.sum().item()", "given back"),
-    "a key": ("k = x.long().sum().item() * 2654435761 % 7\nreturn x * k", "would wrap"),
-    "a shift": ("k = x.long().sum().item() << 8\nreturn x * k", "would wrap"),
-    "two branches": ("n = x.sum().item()\ny = x + 1 if n > 0 else x\nreturn y if n > 1 else x", "a branch tests it"),
+    "The function returns the number": ("return x.sum().item()", "The function returns the number"),
+    "a key": (
+        "k = x.long().sum().item() * 2654435761 % 7\nreturn x * k",
+        "may exceed 64 bits, where a tensor overflows",
+    ),
+    "a shift": ("k = x.long().sum().item() << 8\nreturn x * k", "may exceed 64 bits, where a tensor overflows"),
+    "two branches": (
+        "n = x.sum().item()\ny = x + 1 if n > 0 else x\nreturn y if n > 1 else x",
+        "The number decides a branch",
+    ),
     "text": ("n = x.sum().item()\ns = f'{n}'\nreturn x * len(s)", "number is formatted"),
     "a running total": ("total = 0.0\ntotal += x.sum().item()\nreturn x * total", "Python number"),
     "a list": ("seen = []\nseen.append(x.sum().item())\nreturn x * seen[0]", "a container"),
     "a dict": ("seen = {}\nseen['a'] = x.sum().item()\nreturn x", "a container"),
-    "an attribute": ("self.last = x.sum().item()\nreturn x", "kept on an object"),
-    "a number of two bounds": ("return x.clamp(0, x.sum().item())", "beside a number"),
+    "an attribute": ("self.last = x.sum().item()\nreturn x", "The number is stored in an attribute"),
+    "a number of two bounds": ("return x.clamp(0, x.sum().item())", "takes no tensor together with a number"),
     "a size that is a tensor": ("return x.sum() + torch.zeros((x > 0).sum())", "a size or a bound"),
-    "numpy's branch": ("n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x", "a branch tests it"),
+    "numpy's branch": (
+        "n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x",
+        "The number decides a branch",
+    ),
     "a closure": (
         dedent("""\
         n = x.sum().item()
         def f(y):
             return y * n
         return f(x)"""),
-        "a function of its own",
+        "An inner function uses `n`",
     ),
-    "sizes": ("return x.split((x[:, 0] > 9).long().tolist())[0]", "handed on"),
+    "sizes": ("return x.split((x[:, 0] > 9).long().tolist())[0]", "The list is passed to another function"),
     "rows apart": (
         dedent("""\
         y = x
         for a, b in x[:, :2].tolist():
             y = y + a
         return y"""),
-        "taken apart",
+        "The loop unpacks rows of numbers",
     ),
-    "modules": ("items = [F.relu, F.gelu]\nreturn items[x.sum().long()](x)", "what it is indexed by"),
-    "a slice": ("n = (x > 0).sum()\nreturn x[:, :n]", "only a mask"),
+    "modules": (
+        "items = [F.relu, F.gelu]\nreturn items[x.sum().long()](x)",
+        "The function does not show what the list holds, or indexes it by an expression",
+    ),
+    "a slice": ("n = (x > 0).sum()\nreturn x[:, :n]", "The length of the slice depends on the value of a tensor"),
 }
 
 

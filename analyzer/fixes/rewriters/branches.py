@@ -20,16 +20,29 @@ from tcready.fixes.rewriters.conditions import (
 )
 from tcready.fixes.rewriters.rewrites import Ways, bare, expression, in_place_of, line_of
 from tcready.fixes.rewriters.shapes import Shapes, is_pure
-from tcready.fixes.rewriters.sides import PARTIAL, RETURN, Chooser, Reader, Refused, condition_name
+from tcready.fixes.rewriters.sides import (
+    NO_RESULT,
+    NOT_BOUND,
+    ONE_RETURNS,
+    PARTIAL,
+    RETURN,
+    WHERE,
+    Chooser,
+    Reader,
+    Refused,
+    condition_name,
+)
 from tcready.fixes.rewriters.statements import (
     assigned_in,
     block_of,
+    describe_effect,
+    effect_in,
     else_of,
     ends_in_return,
-    has_effect,
     is_bound,
     may_read,
     names_written,
+    quote,
     rest_of,
     text,
     times_read,
@@ -40,8 +53,17 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
 
-HOW = "`torch.where` replaces the branch: both sides are computed, and one is selected"
-UNSAFE = "both sides are computed, and the result has the wider dtype of the two"
+HOW = "`torch.where` replaces the `if`: both branches are computed, and one result is selected"
+TWO_CONDITIONS = (
+    "The condition has a Python part and a tensor part, and the other branch would be written twice. Use an `if` "
+    "for each part."
+)
+EARLY_ELIF = "An `elif` returns early. Assign the result in each branch, and return it after the `if`."
+CHANGED_LATER = (
+    "The code after the early `return` changes {} or the condition, and would run before one is selected. Assign the new "
+    "values to other names."
+)
+UNSAFE = "both branches are computed, and the result has the wider dtype of the two"
 
 
 def choosing_expression(place: Located) -> Ways:
@@ -66,12 +88,12 @@ def choosing_expression(place: Located) -> Ways:
         return
     test = test_beside(place, name, tensors, yes, no)
     if test is None:
-        yield Declined(NO_DEVICE)
+        yield Declined(NO_DEVICE, rewrite=WHERE)
         return
     try:
         made = Chooser(name, test, test, Shapes.at(place, whole)).choose(yes, no)
     except Refused as reason:
-        yield Declined(str(reason))
+        yield reason.declined
     else:
         if python is not None:
             made = expression("a if p else b", a=made, p=python, b=no)
@@ -110,7 +132,7 @@ def choosing_statement(place: Located) -> Ways:
             raise Refused(NO_DEVICE)
         yield from _as_where(place, branch, name, imports, python, test)
     except Refused as reason:
-        yield Declined(str(reason))
+        yield reason.declined
     condition = as_tensor(place, name, tensors)
     yield from cond_of_statement(place, branch, name, imports, python, condition, in_python(tensors))
 
@@ -128,9 +150,9 @@ def _as_where(
         yield from _returning_early(place, branch, torch, imports, python, test, yes)
         return
     if ends_in_return(yes) != ends_in_return(no):
-        raise Refused("one side returns and the other does not")
+        raise Refused(ONE_RETURNS)
     if python is not None and len(no) > SHORT:
-        raise Refused("the condition that Python evaluates would need the other side twice")
+        raise Refused(TWO_CONDITIONS)
     made, unsafe = _chosen(place, branch, torch, test, yes, no)
     made = where_python(python, made, no)
     yield Rewrite(HOW, (in_place_of(place, branch, tuple(made)),), unsafe, imports)
@@ -157,10 +179,13 @@ def _chosen(
     names = list(dict.fromkeys([*one.values, *other.values]))
     if RETURN in names:
         if any("." in name for name in names):
-            raise Refused("a side sets an attribute and returns")
+            raise Refused(
+                f"A branch assigns `{next(name for name in names if '.' in name)}` and returns. Assign it in "
+                "front of the `if`."
+            )
         names = [RETURN]  # what a side assigns is lost when it returns
     if not names:
-        raise Refused("no side has a value")
+        raise Refused(NO_RESULT)
     chooser = Chooser(torch, test, condition_name(place, test), shapes)
     made: list[tuple[str, cst.BaseExpression]] = []
     unsafe = UNSAFE
@@ -168,7 +193,7 @@ def _chosen(
         target = one.targets.get(name) or other.targets.get(name)
         missing = cst.Name(name) if target is None or isinstance(target, cst.Name) else target
         if (name not in one.values or name not in other.values) and not is_bound(place, branch, name):
-            raise Refused(f"`{name}` is assigned on one side only, and not before")
+            raise Refused(NOT_BOUND.format(name))
         assert isinstance(missing, cst.BaseExpression)
         pair = one.values.get(name, missing), other.values.get(name, missing)
         made.append((name, chooser.choose(*pair)))
@@ -259,13 +284,16 @@ def _returning_early(
     """Rewrite `if test: return a`, some statements, `return b`."""
     rest = rest_of(place, branch)
     if not ends_in_return(rest):
-        raise Refused("it returns early, and the code after it does not end in a `return`")
+        raise Refused(
+            "The branch returns early, and the code after it does not end in a `return` of its block. Return "
+            "once, at the end."
+        )
     value = Reader(place, torch, Shapes.at(place, branch)).side(yes).values[RETURN]
     if python is not None and len(rest) > 1:
-        raise Refused("the condition that Python evaluates would need the other side twice")
+        raise Refused(TWO_CONDITIONS)
     if any(isinstance(each, cst.If) for each in rest):
         if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
-            raise Refused("it is an `elif` that returns early")
+            raise Refused(EARLY_ELIF)
         whole, unsafe = _chosen(place, branch, torch, test, yes, rest)
         yield Rewrite(HOW, (Change((branch, *rest), tuple(whole)),), unsafe, imports)
         return
@@ -274,23 +302,33 @@ def _returning_early(
     final = last.body[-1]
     assert isinstance(final, cst.Return)
     if len(last.body) > 1 or final.value is None:
-        raise Refused("a side returns nothing")
+        raise Refused(
+            "The last `return` has no value, or shares its line. Return a tensor there, on a line of its own."
+        )
     between = rest[:-1]
     if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
-        raise Refused("it is an `elif` that returns early")
+        raise Refused(EARLY_ELIF)
     for statement in between:
-        if not isinstance(statement, cst.SimpleStatementLine) or has_effect(statement, in_place=True):
-            raise Refused("code between the early `return` and the last one may have an effect")
+        if not isinstance(statement, cst.SimpleStatementLine):
+            raise Refused(
+                "A block is between the early `return` and the last one, and would always run. Move it in front "
+                "of the `if`."
+            )
+        if (part := effect_in(statement, in_place=True)) is not None:
+            raise Refused(
+                f"Code between the early `return` and the last one would always run, and {describe_effect(part)}. "
+                "Move that in front of the `if`."
+            )
     changed = assigned_in(between)
     if any(times_read(node, each) for node in (test, value) for each in names_written(between) - changed):
-        raise Refused("what it returns or tests is changed after it")
+        raise Refused(CHANGED_LATER.format(quote(value)))
     chooser = Chooser(torch, test, condition_name(place, test), Shapes.at(place, branch))
     of_yes = chooser.shapes.copy()
     chooser.shapes.follow(between)
     before: list[cst.BaseStatement] = []
     if any(times_read(value, each) for each in changed):
         if isinstance(value, cst.Tuple) or any(_changed_in_place(each) for each in between):
-            raise Refused("what it returns is changed after it")
+            raise Refused(CHANGED_LATER.format(quote(value)))
         chooser.of_yes = of_yes
         name = next(n for n in ("early", "_early", "early_") if n not in place.piece.bound)
         # what is returned early is worked out while its names mean what they meant

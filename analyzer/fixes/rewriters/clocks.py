@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.hidden_effects import hidden_effect
-from tcready.fixes.rewriters.messages import is_message, is_tried, is_without_effect, unknown_call, why_needed
+from tcready.fixes.rewriters.messages import CAUGHT, is_message, is_tried, is_without_effect, unknown_call, why_needed
 from tcready.fixes.rewriters.module_methods import changes_module
 from tcready.fixes.rewriters.numbers import Uses
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, torch_name
-from tcready.fixes.rewriters.statements import assignments, full_name, text, values_given
+from tcready.fixes.rewriters.statements import assignments, full_name, quote, text, values_given
 from tcready.static.diagnostics.cst_view import names_in
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -27,9 +27,12 @@ CLOCKS = frozenset(
     for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
     for unit in ("", "_ns")
 ) | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
+OUTSIDE = "Read the clock around the call of the model."
 FROM = ("time", "datetime", "logging", "warnings", "pprint")
 SYSTEM_QUERY = "A graph cannot query the system. Do that outside, and pass the result to the call."
-MISSED = "it is stored in a container or passed on, and compiled calls would be missing there"
+MISSED = (
+    "The time goes into a container or another function, and the values of compiled calls would be missing there. {}"
+)
 
 
 def exclude_timing(place: Located) -> Ways:
@@ -125,30 +128,35 @@ class _Timing:
             inner = self.place.piece.parents[inner]
         line = self.place.piece.parents.get(inner)
         if not isinstance(inner, cst.BaseSmallStatement) or not isinstance(line, cst.SimpleStatementLine):
-            return "a branch, a loop or an inner function reads the time"
+            return f"A condition, a loop or an inner function uses the time, so compiled code needs it. {OUTSIDE}"
         if line in self.lines or self._is_guarded(line):
             return None
         if len(line.body) != 1:
-            return "it shares its line with compiled code"
+            return "Another statement is on the line that uses the time. Put each on a line of its own."
         if any(isinstance(each, (cst.NamedExpr, cst.Await, cst.Yield)) for each in walk(inner)):
-            return "a name is assigned within an expression"
+            return (
+                "The line that uses the time assigns a name within an expression (`:=`). Assign it on a line of "
+                "its own."
+            )
         for name in ("locals", "vars", "dir", "eval", "exec"):
             if next(self.uses.loads(name), None) is not None:
-                return f"the function may ask for its names by `{name}`"
+                return f"The function calls `{name}`, which sees the variable with the time. Remove that call."
         self.lines[line] = None
         call = unknown_call(_without_clocks(inner, self.known))
         if isinstance(inner, cst.Expr) and isinstance(inner.value, cst.Call):
             if not is_message(inner.value):
-                return MISSED
+                return MISSED.format(OUTSIDE)
             if self._is_own(inner.value):
-                return f"`{text(inner.value.func)}` is a function of this file, which may do more than tell"
+                return f"`{text(inner.value.func)}` is a function of this file, and may do more than print. {OUTSIDE}"
         elif isinstance(inner, (cst.Assign, cst.AugAssign, cst.AnnAssign)) and inner.value is not None:
             if reason := self._assigned(inner):
                 return reason
         else:
-            return "it is given back, or used in what is compiled"
+            return f"The function returns the time, or compiled code uses it. {OUTSIDE}"
         if call is not None:
-            return f"`{text(call)}` may do more than return a value, and compiled code would skip it"
+            return (
+                f"{quote(call)} may have a side effect, and compiled code would skip it. Call it on a line of its own."
+            )
         return None
 
     def _is_guarded(self, line: cst.CSTNode) -> bool:
@@ -165,24 +173,36 @@ class _Timing:
         targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
         for target in targets:
             if isinstance(statement, cst.AugAssign) and not self._is_new(target):
-                return "what it is added to may be a tensor or a list that others have too"
+                return (
+                    f"The time is added to `{text(target)}`, which may be a tensor or list that other code holds. "
+                    "Start with a number."
+                )
             if isinstance(target, cst.Attribute) and text(target.value) == "self":
                 if not self._is_begun(target.attr.value):
-                    return "compiled code would leave what it is kept in without a value: `__init__` gives it none"
+                    return (
+                        f"Compiled code would skip the assignment of `{text(target)}`, and `__init__` gives it no "
+                        "value. Set it in `__init__`."
+                    )
                 if self._is_read(target):
-                    return "what it is kept in is read where it is compiled"
+                    return f"Compiled code reads `{text(target)}`, and would see an old time. {OUTSIDE}"
                 self.stored = True
                 continue
             if isinstance(target, cst.Subscript):
-                return MISSED
+                return MISSED.format(OUTSIDE)
             if not isinstance(target, cst.Name) or self._is_shared(target.value):
-                return "it is put where it is not followed"
+                return (
+                    f"The time is assigned to `{text(target)}`, whose uses tcready does not follow. Use a local "
+                    "variable."
+                )
             if target.value in self.names:
                 continue
             self.names.add(target.value)
             for name in (*self.uses.loads(target.value), *self._given(target.value)):
                 if self.uses.function_of(name) is not self.uses.function_of(target):
-                    return "an inner function reads it, which Dynamo does not trace without a value"
+                    return (
+                        f"An inner function uses `{target.value}`, and would have no value in compiled code. Pass "
+                        "it as an argument."
+                    )
                 if reason := self.follow(name):
                     return reason
         return None
@@ -280,15 +300,15 @@ class _Timing:
 
     def unsafe(self) -> str | None:
         if self.stored:
-            return "the times that are kept are those of eager code alone"
+            return "the stored times are those of eager calls only"
         for line in self.lines:
             value = _without_clocks(line.body[0], self.known)
             call = value.value if isinstance(value, cst.Expr) and isinstance(value.value, cst.Call) else None
             if call is not None and not self._is_logger(call):
-                return f"`{text(call.func)}` may do more than log: this file does not make what it belongs to"
+                return f"`{text(call.func)}` may do more than log, because this file does not create its logger"
             parts = [value] if call is None else call.args
             if not all(is_without_effect(part) for part in parts):
-                return "a part of it is a call or an item, whose effect may be lost"
+                return "a part of it is a call or an index, and compiled code would skip its side effects"
             reason = (
                 hidden_effect(self.place, value) or changes_module(self.place, value)
                 if call is None
@@ -297,7 +317,7 @@ class _Timing:
             if reason:
                 return reason
             if is_tried(self.place, line):
-                return "it stands in a `try`, which would catch what working it out raises"
+                return CAUGHT
         return None
 
 

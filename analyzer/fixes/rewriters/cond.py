@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.rewrites import Ways, bare, expression, is_compiling, line_of
+from tcready.fixes.rewriters.sides import HAS_EFFECT, NO_RESULT, NOT_BOUND
 from tcready.fixes.rewriters.statements import (
     assigned_in,
     block_of,
+    describe_effect,
+    effect_in,
     ends_in_return,
     has_effect,
     is_bound,
     is_none_before,
     is_read_after,
     last_values,
+    quote,
     rest_of,
     text,
     times_read,
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
 
+COND = "torch.cond"
 HOW_COND = "In compiled code, `torch.cond` replaces the branch"
 NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
+NO_TENSOR_RETURNED = "A branch returns {}, and each branch must return tensors. Use a tensor for that."
 SHORT = 2
 """Maximum number of statements that may be duplicated."""
 
@@ -116,7 +122,7 @@ def cond_of_expression(whole: cst.IfExp, torch: str, imports: tuple[str, ...], t
     yield Rewrite(
         HOW_COND,
         (Change((whole,), (_grouped(alias) if whole.lpar else alias,)),),
-        "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
+        "`torch.cond` requires branches that agree in shape and dtype and have no side effects",
         imports,
     )
 
@@ -144,14 +150,24 @@ def cond_of_statement(
     if returning != ends_in_return(no):
         return
     if (name := _from_elsewhere(place, (*yes, *no))) is not None:
-        yield Declined(f"what `self.{name}` does is not written in this class: `torch.cond` takes no side that changes")
+        yield Declined(
+            f"A subclass or an argument of `__init__` may define `self.{name}`, whose side effects are not known. "
+            "If it has "
+            "none, call `torch.cond` yourself.",
+            rewrite=COND,
+        )
         return
-    if any(has_effect(each) for each in (*yes, *no)):
-        yield Declined("a side writes to an object of its surroundings, which `torch.cond` does not allow")
+    effect = next((found for each in (*yes, *no) if (found := effect_in(each)) is not None), None)
+    if effect is not None:
+        yield Declined(HAS_EFFECT.format(describe_effect(effect)))
         return
     inner = [*yes, *no][:-1] if not returning else [*yes[:-1], *no[:-1]]
     if any(isinstance(each, (cst.Return, cst.Break, cst.Continue)) for part in inner for each in walk(part)):
-        yield Declined("a side exits in the middle")
+        yield Declined(
+            "A branch contains a `return`, `break` or `continue` before its end. Assign the result in each branch, "
+            "and return it after the `if`.",
+            rewrite=COND,
+        )
         return
     if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
         return
@@ -162,22 +178,23 @@ def cond_of_statement(
     else:
         results = sorted(name for name in given if is_read_after(place, branch, name))
         if not results:
-            yield Declined("no value that a side computes is read after it")
+            yield Declined(NO_RESULT, rewrite=COND)
             return
         for name in results:
             on_both = name in assigned_in(yes) and name in assigned_in(no)
             if not on_both and not is_bound(place, branch, name):
-                yield Declined(f"`{name}` is assigned on one side only, and not before")
+                yield Declined(NOT_BOUND.format(name), rewrite=COND)
                 return
             if not on_both and is_none_before(place, branch, name):
-                yield Declined("a side gives no tensor")
+                yield Declined(NO_TENSOR_RETURNED.format("`None`"), rewrite=COND)
                 return
     if _reads_super(branch):
         return
     last = [last_values(side).get(name) for side in (yes, no) for name in results]
-    if any(isinstance(each, NO_TENSOR) or (each is not None and text(each) == "None") for each in last):
-        yield Declined("a side gives no tensor")
-        return
+    for value in last:
+        if value is not None and (isinstance(value, NO_TENSOR) or text(value) == "None"):
+            yield Declined(NO_TENSOR_RETURNED.format(quote(value)), rewrite=COND)
+            return
     changed = assigned_in(yes) | assigned_in(no)
     params = sorted(
         name
@@ -209,7 +226,7 @@ def cond_of_statement(
     yield Rewrite(
         HOW_COND,
         (Change((branch, *rest), tuple(where_python(python, [*functions, both], no))),),
-        "`torch.cond` requires sides that agree in shape and dtype and have no side effects",
+        "`torch.cond` requires branches that agree in shape and dtype and have no side effects",
         imports,
     )
 

@@ -31,7 +31,9 @@ OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
 PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
 """Built-in functions that return a Python value for any argument."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
-MIXED = "a tensor and a Python condition are combined so that neither can be evaluated separately"
+MIXED = (
+    "The condition mixes tensors and Python values, so neither part can be evaluated alone. Use an `if` for each part."
+)
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,10 @@ FACTORIES = frozenset(
 )
 """Functions of torch that make a tensor on the CPU by default."""
 STORED = (cst.AssignTarget, cst.AnnAssign, cst.For, cst.NamedExpr, cst.Element)
-NO_DEVICE = "the condition is computed on the CPU, and no tensor that it is combined with has a name"
+NO_DEVICE = (
+    "The condition is computed on the CPU, and no tensor with a name shows the device that it has to move to. "
+    "Create it on the device of the values (`device=x.device`)."
+)
 
 
 def test_beside(place: Located, torch: str, tree: Tree, *nodes: cst.CSTNode) -> cst.BaseExpression | None:
@@ -375,7 +380,10 @@ def overridable(place: Located, tree: Tree) -> Declined | None:
                 if isinstance(each, ast.FunctionDef) and each.name == name
             ]
             if any("Tensor" not in ast.dump(each.returns or ast.Constant(None)) for each in methods):
-                return Declined(f"`self.{name}` does not say that it gives a tensor: a subclass may give a bool")
+                return Declined(
+                    f"`self.{name}` has no return annotation `torch.Tensor`, so a subclass may return a bool. Add "
+                    "the annotation."
+                )
     return None
 
 
@@ -404,7 +412,9 @@ def given_otherwise(place: Located, tree: Tree) -> Declined | None:
         values = [each.value for each in call.keywords if each.arg == name]
         values += call.args[at : at + 1] if at >= 0 else []
         if any(isinstance(value, (ast.Constant, ast.List, ast.Tuple, ast.Dict)) for value in values):
-            return Declined(f"a call of this file hands a constant for `{name}`, which is no tensor")
+            return Declined(
+                f"`{name}` is not always a tensor: a call in this file passes a constant for it. Pass a tensor there."
+            )
     return None
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 STATE = "{name: value.detach().clone() for name, value in (*m.named_parameters(), *m.named_buffers())}"
 REASON_STORED = (
-    "the copy is used for more than being called: made in `__init__` it would keep the weights of that time, and stand "
-    "in the state dict"
+    "The copy is not only called. In `__init__` it would keep the initial weights and be part of the `state_dict`, "
+    "so only the author can move it."
 )
 
 
@@ -48,7 +48,7 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
         yield NO_TORCH
         return
     if not _is_plain(module):
-        yield Declined("the copied value is computed there: assign it to a name first")
+        yield Declined("The copied module is an expression. Assign it to a name first.")
         return
     parents = place.piece.parents
     parent = parents[place.node]
@@ -58,7 +58,7 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     if isinstance(parent, cst.Call):
         made = _called(torch[0], module, state, parent)
         if made is None:
-            yield Declined("it is called with unpacked arguments")
+            yield Declined("The copy is called with unpacked arguments (`*args`). Pass them one by one.")
         else:
             yield Rewrite(how, (Change((parent,), (made,)),), unsafe, torch[1])
         return
@@ -71,11 +71,11 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     state_name = f"{name}_state"
     around = parents[line]
     if state_name in place.piece.bound or not isinstance(around, cst.IndentedBlock):
-        yield Declined(f"`{state_name}` is a name of the function already")
+        yield Declined(f"The function already has a variable `{state_name}`, which the rewrite would need. Rename it.")
         return
     rest = around.body[around.body.index(line) + 1 :]
     if set(_names(module)) & assigned_in(rest):
-        yield Declined("the copied name refers to another module later")
+        yield Declined(f"`{text(module)}` is assigned again after the copy. Use another name.")
         return
     changes = [Change((place.node,), (state,))]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
@@ -89,12 +89,12 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
             return
         calls.append(call)
     if any(_is_below(place, call, [other]) for call in calls for other in calls if other is not call):
-        yield Declined("it is called with the result of a call of itself")
+        yield Declined("The copy is called with its own result. Assign that result to a name first.")
         return
     for call in calls:
         made = _called(torch[0], module, cst.Name(state_name), call)
         if made is None:
-            yield Declined("it is called with unpacked arguments")
+            yield Declined("The copy is called with unpacked arguments (`*args`). Pass them one by one.")
             return
         changes.append(Change((call,), (made,)))
     yield Rewrite(how, tuple(changes), unsafe, torch[1])

@@ -28,9 +28,9 @@ PLAIN = (
     ast.BinOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.keyword, ast.Tuple,
     ast.List, ast.Starred, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
-SEEN = "with --verify, what it was seen to give is written as its fake kernel"
-NOT_SEEN = f"its implementation is not written in this file: {SEEN}"
-NEEDS_DATA = f"its implementation may need the data, or gives back what it is given: {SEEN}"
+SEEN = "With `--verify`, tcready derives a fake kernel from observed calls."
+NOT_SEEN = f"The implementation of the operator is not in this file. {SEEN}"
+NEEDS_DATA = f"The implementation of the operator may read data, or may return its argument. {SEEN}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ def fake_kernel(place: Located) -> Ways:
     lines = [] if piece is None else [n for n in walk(piece.tree) if isinstance(n, cst.BaseStatement)]
     line = next((each for each in lines if piece is not None and piece.lines(each)[0] == first), None)
     if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) != 1):
-        yield Declined("its implementation shares its line with other statements")
+        yield Declined(
+            "The implementation of the operator shares its line with other statements. Put each on its own line."
+        )
         return
     statement = (
         _defined_twice(line, name)

@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 
 Leaves = Callable[["Tree"], "list[cst.BaseStatement]"]
 
-CAUGHT = "the error may be caught around it: what an assertion in the graph raises might not be"
-CAUGHT_THERE = "a `try` in this file catches it where the function is called, but the graph raises it later"
+CAUGHT = (
+    "A `try` around the check may catch its error, but an assertion in the graph raises later. Move the check "
+    "out of it."
+)
+CAUGHT_THERE = (
+    "A `try` in this file calls the function and may catch the error of the check, but an assertion in the graph raises "
+    "later. Do the check in front of that `try`."
+)
 LATER = "on a GPU it is raised later than in eager code"
 
 
@@ -120,7 +126,7 @@ def rewrite_assert(place: Located) -> Ways:
         yield NO_TORCH
         return
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        yield Declined("another statement stands on its line")
+        yield Declined("Another statement is on the line of the `assert`. Put the `assert` on a line of its own.")
         return
     if _in_try(place, found):
         yield Declined(CAUGHT)

@@ -40,7 +40,7 @@ OF_ACCESS = frozenset({"__getattr__", "__getattribute__", "__get__"})
 OF_LOGGING = frozenset("emit handle filter format makeRecord callHandlers log _log".split())
 """Methods of loggers, handlers, filters and formatters that a message passes through."""
 MESSAGES = ("logging", "warnings", "pprint")
-HIDDEN = "`{}` of this file may run there, and does more than give a value"
+HIDDEN = "`{}` in this file may run there, and does more than return a value"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

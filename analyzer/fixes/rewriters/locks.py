@@ -10,7 +10,16 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.messages import unknown_call
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.fixes.rewriters.statements import NOT_PURE, full_name, has_effect, imported_names, text, values_given
+from tcready.fixes.rewriters.statements import (
+    NOT_PURE,
+    effect_in,
+    full_name,
+    has_effect,
+    imported_names,
+    quote,
+    text,
+    values_given,
+)
 from tcready.static.diagnostics.cst_view import is_module
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -18,7 +27,10 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
 LOCKS = frozenset({"threading.Lock", "threading.RLock"})
-WRITES = "what the lock guards is written to there: compiled code does that when the graph has run, and does not wait"
+WRITES = (
+    "The block of the lock {}, and compiled code does that after the graph has run, without the lock. Keep the "
+    "block out of the compiled code."
+)
 
 
 def is_lock(place: Located) -> bool:
@@ -39,10 +51,10 @@ def rewrite_lock(place: Located) -> Ways:
     known = imported_names(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
-        yield Declined("the value that the lock returns is used")
+        yield Declined("The value of the lock is used (`as`). Enter the lock without `as`.")
         return
     if name in place.piece.bound or (name == "contextlib" and not is_module(place.source, name)):
-        yield Declined(f"`{name}` means something else here")
+        yield Declined(f"The name `{name}` is assigned to something else here. Rename that.")
         return
     fills = list(_fills(block.body))
     reason = _why_needed(place, block, fills)
@@ -75,15 +87,15 @@ def _values(place: Located) -> Iterator[ast.expr]:
 
 def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> str | None:
     """Return why the lock is needed in compiled code."""
-    if has_effect(_without(block.body, fills)):
-        return WRITES
+    if (effect := effect_in(_without(block.body, fills))) is not None:
+        return WRITES.format(f"runs {quote(effect)}")
     for each in fills:
         assert isinstance(each, cst.Assign)
-        if has_effect(each.value):
-            return WRITES
+        if (effect := effect_in(each.value)) is not None:
+            return WRITES.format(f"runs {quote(effect)}")
     for call in _calls(block.body):
         if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in call.args):
-            return WRITES
+            return WRITES.format(f"writes to an argument of {quote(call)}")
         method = text(call.func).removeprefix("self.")
         known = place.method(method) if text(call.func).startswith("self.") else None
         if known is not None and not any(
@@ -91,7 +103,10 @@ def _why_needed(place: Located, block: cst.With, fills: list[cst.CSTNode]) -> st
         ):
             continue
         if unknown_call(call.with_changes(args=())) is not None:
-            return f"`{text(call.func)}` may write to what the lock guards"
+            return (
+                f"`{text(call.func)}` is called with the lock, and may write to what it protects. Call it outside "
+                "of the compiled code."
+            )
     return _written_elsewhere(place, block)
 
 
@@ -123,7 +138,10 @@ def _written_elsewhere(place: Located, block: cst.With) -> str | None:
                 continue
             is_local = isinstance(node, ast.Name) and name not in shared
             if _is_written(node, parents, is_local=is_local):
-                return f"`{ast.unparse(node)}`, which is read there, is given another value elsewhere"
+                return (
+                    f"The block of the lock reads `{ast.unparse(node)}`, which `{function.name}` changes. Read it "
+                    "before the compiled code."
+                )
     return None
 
 

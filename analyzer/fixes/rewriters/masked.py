@@ -21,7 +21,7 @@ from tcready.fixes.rewriters.conditions import (
 from tcready.fixes.rewriters.rewrites import Ways, expression, in_place_of
 from tcready.fixes.rewriters.shapes import ELEMENTWISE, Shapes, is_pure
 from tcready.fixes.rewriters.sides import Chooser, Refused, condition_name, mask_of_test, operator_of
-from tcready.fixes.rewriters.statements import block_of, text
+from tcready.fixes.rewriters.statements import block_of, quote, text
 from tcready.static.diagnostics.rule import Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 AS_LARGE = frozenset(
     "unsqueeze view reshape expand expand_as bool flatten squeeze transpose repeat to float type_as".split()
 )
+ORDINARY = "The branch contains other code than the statements that a mask guards."
+"""The reason for which `choosing_statement` has the rewrite, or a better reason."""
 NEUTRAL_OF = {"add": "0", "sub": "0", "mul": "1", "div": "1"}
 NEUTRAL = {"+": "0", "-": "0", "*": "1", "/": "1"}
 
@@ -48,7 +50,7 @@ def rewrite_guarded(place: Located) -> Ways:
     try:
         made, how, unsafe = _Unguarded(place, branch, name, tensors).statements()
     except Refused as reason:
-        yield Declined(str(reason))
+        yield reason.declined
         return
     if python is not None:
         made = [cst.If(test=python, body=cst.IndentedBlock(made))]
@@ -73,7 +75,7 @@ class _Unguarded:
         identical = special = False
         for statement in block_of(self.branch.body):
             if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-                raise Refused("the guarded code contains a block")
+                raise Refused(ORDINARY)
             part = statement.body[0]
             if self.is_private(part) or self._is_identity(part):
                 identical = identical or not self.is_private(part)
@@ -86,7 +88,7 @@ class _Unguarded:
                 made.append(statement.with_changes(body=[new]))
             self.chooser.shapes.follow([statement])
         if not identical and not special:
-            raise Refused("it is an ordinary branch")  # `choosing_statement` has it
+            raise Refused(ORDINARY)
         if not self.uses:
             return (
                 made,
@@ -186,7 +188,10 @@ class _Unguarded:
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
             neutral = NEUTRAL.get(operator_of(part.operator))
             if neutral is None or self.chooser.shapes.of(part.value) in (None, frozenset()):
-                raise Refused("it changes a tensor in place with a value that may not be a tensor")
+                raise Refused(
+                    f"{quote(part)} would always run, and the code does not show which operand changes nothing. Assign "
+                    "`torch.where(test, new, old)` instead."
+                )
             value = expression(f"{torch}.where(test, a, {neutral})", test=test, a=part.value)
             return part.with_changes(value=value)
         if isinstance(part, cst.Assign) and len(part.targets) == 1 and is_pure(part.value):
@@ -199,16 +204,16 @@ class _Unguarded:
                 return part.with_changes(value=value)
         if isinstance(part, cst.Expr) and isinstance(part.value, cst.Call):
             return part.with_changes(value=self._in_place(part.value))
-        raise Refused("the guarded code contains more than assignments to names and to parts of tensors")
+        raise Refused(ORDINARY)
 
     def _in_place(self, call: cst.Call) -> cst.Call:
         """Return `x.add_(v)` and similar calls under a condition. Raises Refused."""
         torch, test, func = self.torch, self.named, call.func
         if not isinstance(func, cst.Attribute) or not func.attr.value.endswith("_") or not is_pure(func.value):
-            raise Refused("the guarded code is run for its effect")
+            raise Refused(ORDINARY)
         name = func.attr.value[:-1]
         if not all(is_pure(arg.value) for arg in call.args):
-            raise Refused("the guarded code calls a function that may have an effect")
+            raise Refused(ORDINARY)
         if name == "masked_fill" and call.args:
             mask = expression(f"{torch}.logical_and(a, test)", a=call.args[0].value, test=test)
             return call.with_changes(args=[call.args[0].with_changes(value=mask), *call.args[1:]])
@@ -225,7 +230,7 @@ class _Unguarded:
             new = call.with_changes(func=func.with_changes(value=of, attr=cst.Name(name)))
             made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=new)
         else:
-            raise Refused("the guarded code is run for its effect")
+            raise Refused(ORDINARY)
         assert isinstance(made, cst.Call)
         return made
 
@@ -242,7 +247,10 @@ class _Unguarded:
             mask = expression(f"{torch}.logical_and(a, test)", a=index, test=test)
             new = target.with_changes(slice=[cst.SubscriptElement(cst.Index(mask))])
             return part.with_changes(targets=[cst.AssignTarget(new)])
-        raise Refused("it writes to an index that may have any size")
+        raise Refused(
+            f"`{text(target)}` may select any number of items, so a value of that size is not known. Assign "
+            "`torch.where(mask, new, old)` to the whole tensor."
+        )
 
 
 def _masks(place: Located, torch: str, tensors: Tree) -> tuple[str, str]:

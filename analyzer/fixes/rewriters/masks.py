@@ -34,13 +34,17 @@ SIZED_BY_VALUE = frozenset(
     unique unique_consecutive combinations lstsq one_hot ctc_loss cov corrcoef gaussian_nll_loss
     """.split()
 )
-SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in the graph"
-BY_VALUE = Declined(f"the number of items depends on the mask: {SETTING}")
+SETTING = "set `torch._dynamo.config.capture_dynamic_output_shape_ops = True` to keep that in the graph"
+BY_VALUE = Declined(
+    f"The size of the result depends on the values of the mask. Use `torch.where` over the full length, or {SETTING}."
+)
 OVER_ALL = "It is computed over all items, and masked-out items do not count"
 UNSAFE = "sums over more items may be rounded differently, and the mask has to be boolean"
 OF_NO_DIMENSION = "for a 0-d condition, only the first row was written to"
 LATER = "the tensor that the mask is computed from may have changed since"
-TWICE = Declined("the mask or the tensor would be computed twice, by a call that may have an effect")
+TWICE = Declined(
+    "The mask or the tensor would be computed twice, by a call that may have a side effect. Assign it to a name first."
+)
 
 
 def masked_read(place: Located) -> Ways:
@@ -55,7 +59,7 @@ def masked_read(place: Located) -> Ways:
     if isinstance(mask, (cst.Integer, cst.BaseString, cst.Ellipsis)):
         return
     if isinstance(mask, (cst.List, cst.ListComp)):
-        yield Declined("the list says which items: as numbers, not as booleans, it is traced")
+        yield Declined("Dynamo traces no index that is a list of bools. Write the positions as numbers, `x[[0, 2]]`.")
         return
     torch = torch_name(place)
     if torch is None:
@@ -99,12 +103,15 @@ def rewrite_count(place: Located) -> Ways:
         return
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
     if isinstance(node.func, cst.Attribute) and is_numpy(node.func.value):
-        yield Declined("numpy works it out of an array, and what comes out is used as one")
+        yield Declined(f"`{name}` of NumPy returns an array. Call the function of torch on the tensor.")
         return
     if name == "repeat_interleave":
         yield from _repeated(place, node)
     elif name in SIZED_BY_VALUE:
-        yield Declined(f"no size of what comes out is written in the code: {SETTING}, for most of these")
+        yield Declined(
+            f"The size of the result of `{name}` depends on values. Pass a size if it takes one; for most such "
+            f"functions, {SETTING}."
+        )
         return
     if name != "bincount" or not isinstance(node.func, cst.Attribute):
         return
@@ -119,7 +126,9 @@ def rewrite_count(place: Located) -> Ways:
     least = words.get("minlength") or (given[2] if len(given) > 2 else None)
     weights = words.get("weights") or (given[1] if len(given) > 1 else None)
     if not given or least is None or (weights is not None and not is_name(weights, "None")):
-        yield Declined("it counts without a number of bins, or with weights")
+        yield Declined(
+            "`bincount` is called without `minlength`, or with weights. Pass `minlength`, or use `scatter_add_`."
+        )
         return
     if not is_repeatable(given[0]):
         yield TWICE
@@ -152,11 +161,15 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
     repeats = words.get("repeats") or (given[1] if len(given) > 1 else given[0] if not words else None)
     is_written = repeats is not None and not any(arg.star for arg in call.args)
     if "output_size" in words or not is_written or isinstance(repeats, cst.Integer):
-        yield Declined("its size is given already, or how often each item is repeated is not written as a tensor")
+        yield Declined(
+            "`output_size` is passed already, or the repeats are not written as a tensor. Pass them as one argument."
+        )
         return
     assert repeats is not None
     if not is_repeatable(repeats):
-        yield Declined("the repeats would be computed twice, by a call that may have an effect")
+        yield Declined(
+            "The repeats would be computed twice, by a call that may have a side effect. Assign them to a name first."
+        )
         return
     size = cst.Arg(
         expression("n.sum().item()", n=repeats),

@@ -11,7 +11,7 @@ from tcready.fixes.rewriters.conditions import value_of
 from tcready.fixes.rewriters.hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.fixes.rewriters.module_methods import changes_module
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, in_parentheses, torch_name
-from tcready.fixes.rewriters.statements import assignments, block_of, text, values_given
+from tcready.fixes.rewriters.statements import assignments, block_of, quote, text, values_given
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -56,14 +56,15 @@ FILTERS = frozenset("simplefilter filterwarnings".split())
 HANDING = FILTERS | frozenset("catch_warnings StreamHandler basicConfig".split())
 HANDED = frozenset("filename handlers stream".split())
 """Arguments of `logging.basicConfig` that decide where records go."""
-EFFECT = "`{}` may do more than return a value, and compiled code would skip it"
+EFFECT = "{} may have a side effect, and compiled code would skip it. Call it on a line of its own."
 SEVERAL = "its condition may be a tensor of several values, for which Python raises an error"
 GUARDED = "Runs in eager mode only (guarded by `torch.compiler.is_compiling()`)"
-READ = "`{}` of this file may receive the message, and gets nothing from compiled code"
-WRITTEN = "its output stream may be read, and gets nothing from compiled code"
-OTHER_MAKER = "`{}` returns the object of the call, which may do more than log"
+READ = "`{}` in this file may receive the message, and compiled code sends none"
+WRITTEN = "code may read its output stream, and compiled code writes nothing to it"
+OTHER_MAKER = "`{}` creates the logger, which may do more than log"
 MAKERS = frozenset("getLogger get_logger getChild LoggerAdapter".split())
-LOST = "{} is a call or an item, whose effect may be lost"
+LOST = "{} is a call or an index, and compiled code would skip its side effects"
+CAUGHT = "it is in a `try` that may catch an exception of its evaluation"
 
 
 def unless_compiling(place: Located) -> Ways:
@@ -83,7 +84,7 @@ def unless_compiling(place: Located) -> Ways:
     if isinstance(statement, cst.Expr):
         yield from _statement(place, statement, torch)
     elif branch is None:
-        yield Declined("its value is used")
+        yield Declined(f"The code uses the value of {quote(place.node)}. Call it on a line of its own.")
     yield from (way for way in whole if way.unsafe is not None)
     if isinstance(statement, cst.Expr) and (function := _reordered(place.node)) is not None:
         yield Rewrite(
@@ -240,14 +241,14 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     assert isinstance(expr.value, cst.Call)
     call = unknown_call(*expr.value.args)
     if call is not None:
-        yield Declined(EFFECT.format(cst.Module([]).code_for_node(call)))
+        yield Declined(EFFECT.format(quote(call)))
         return
     test = _not_compiling(torch[0])
     unsafe = _why_needed(place, expr)
     if isinstance(line, cst.SimpleStatementSuite):
         whole = place.piece.parents[line]
         if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
-            yield Declined("it shares its line with compiled code")
+            yield Declined("Another statement is on the same line. Put each on a line of its own.")
         return  # on a line of its own with its `if`: that is guarded
     assert isinstance(line, cst.SimpleStatementLine)
     if unsafe is None and (lines := _neighbours(place, line, test)):
@@ -277,7 +278,7 @@ def _why_needed(place: Located, expr: cst.Expr) -> str | None:
         return LOST.format("an argument")
     if (reason := why_needed(place, expr.value)) is not None:
         return reason
-    return "it stands in a `try`, which would catch what working it out raises" if is_tried(place, expr) else None
+    return CAUGHT if is_tried(place, expr) else None
 
 
 def _neighbours(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
     from tcready.static.frontend.source import Source
 
-CHANGES = "`{}` changes what it is called on, if that is a module"
-CALLED = "`{}` may be a module that is called, or a function that is kept"
+CHANGES = "`{}` changes its object in place if that is a module"
+CALLED = "`{}` may be a module or a stored function, and compiled code would not call it"
 OF_TEXTS = frozenset("format join keys values items isEnabledFor".split())
 OF_TENSORS = frozenset("T bias data grad imag mT real weight".split())
 """Attributes that are tensors, unless the file assigns the name."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import is_exact
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
-from tcready.fixes.rewriters.statements import is_torch
+from tcready.fixes.rewriters.statements import is_torch, quote
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -53,15 +53,28 @@ UNSAFE = (
     "another dtype"
 )
 HANDED = "; it is passed to a function that may need a number"
-SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the graph"
-NESTED = Declined("it is used in an index of an index")
-BRANCH = "a branch tests it: rewrite the branch instead"
-BOUND = f"it is a size or a bound, {SETTING}"
-ROUNDS = (
-    "it is the number of iterations of a loop: run the maximum number, and keep old values with "
-    f"`torch.where(step < n, new, old)`; or it is a bound, {SETTING}"
+SETTING = "`torch._dynamo.config.capture_scalar_outputs = True`"
+NESTED_INDEX = "The number is used in an index inside of another index. Assign the inner one to a variable first."
+NESTED = Declined(NESTED_INDEX)
+BRANCH = "The number decides a branch. Rewrite the branch with `torch.where` or `torch.cond`."
+BOUND = (
+    f"The number is a size or a bound, for which torch needs a Python number. Set {SETTING} to keep it in the graph."
 )
-INTO_TEXT = "the number is formatted: do that outside of the compiled code"
+CONTAINER = "The number is put into a container. Store the tensor there, or do that outside of the compiled code."
+NOT_ANALYZED = (
+    "The code uses the number in a way that tcready does not analyze. Keep it a tensor, or read it after the call."
+)
+LIST_NOT_ANALYZED = (
+    "The code uses the list in a way that tcready does not analyze. Index the tensor instead of the list."
+)
+SEVERAL_INDICES = "The number is one of several indices in `[...]`. Use `index_select` or `gather` with the tensor."
+INNER_FUNCTION = "An inner function uses `{}`. Pass it the tensor as an argument."
+ROUNDS = (
+    "The number is the length of a loop. Run the maximum number of iterations, and keep old values with "
+    f"`torch.where(step < n, new, old)`, or set {SETTING}."
+)
+REMEDY = "Use a function that takes tensors, or do that outside of the compiled code."
+INTO_TEXT = "The number is formatted as text. Do that outside of the compiled code."
 
 
 def function_name(function: cst.BaseExpression) -> str:
@@ -172,7 +185,11 @@ class Uses:
         parent = self.piece.parents[node]
         if isinstance(parent, cst.Arg):
             call = self.piece.parents[parent]
-            return self._argument(call, parent) if isinstance(call, cst.Call) else "it is given to a class"
+            return (
+                self._argument(call, parent)
+                if isinstance(call, cst.Call)
+                else "The number is an argument of a class definition. Define the class outside of the compiled code."
+            )
         if isinstance(parent, cst.BinaryOperation):
             return self._operand(parent, parent.right if parent.left is node else parent.left)
         if isinstance(parent, cst.UnaryOperation):
@@ -194,7 +211,10 @@ class Uses:
             return BOUND
         if isinstance(parent, cst.AugAssign):
             if isinstance(parent.target, cst.Name) and is_number(parent.target, self):
-                return "it is added to a Python number, which would become a tensor"
+                return (
+                    f"The number is added to `{parent.target.value}`, a Python number, which would become a "
+                    "tensor. Start with a tensor."
+                )
             return None
         if isinstance(parent, (cst.Assign, cst.AnnAssign)):
             return self._assigned(parent)
@@ -204,16 +224,16 @@ class Uses:
         element = self.piece.parents[index]
         whole = self.piece.parents[element]
         if not isinstance(whole, cst.Subscript) or whole in self.indexed:
-            return "it is one of several places in an index"
+            return SEVERAL_INDICES
         for each in whole.slice:
             if each is element or isinstance(each.slice, cst.Slice):
                 continue
             assert isinstance(each.slice, cst.Index)
             if isinstance(each.slice.value, cst.Ellipsis):
                 if whole.slice.index(each) < whole.slice.index(element):
-                    return "it stands behind `...` in an index"
+                    return "The number follows `...` in an index. Use `index_select` with the tensor."
             elif not isinstance(each.slice.value, cst.Integer):
-                return "it is one of several places in an index"
+                return SEVERAL_INDICES
         self.indexed[whole] = index
         return None
 
@@ -259,32 +279,35 @@ class Uses:
 
     def _elsewhere(self, parent: cst.CSTNode) -> str:
         if isinstance(parent, (cst.Return, cst.Yield)):
-            return "it is given back as a number"
+            return "The function returns the number. Return the tensor, and call `.item()` on the result."
         if isinstance(parent, cst.FormattedStringExpression):
             return INTO_TEXT
         if isinstance(parent, cst.Expr):
-            return "its value is not used"
+            return "The number is read but not used. Remove the line."
         if isinstance(parent, (cst.BaseElement, cst.BaseDictElement)):
-            return "it is put into a container"
+            return CONTAINER
         if isinstance(parent, cst.Attribute):
-            return "an attribute of the number is asked for"
-        return "it is used in a way that is not analyzed"
+            return (
+                f"The code uses an attribute of the number (`.{parent.attr.value}`). Do that outside of the "
+                "compiled code."
+            )
+        return NOT_ANALYZED
 
     def _operand(self, whole: cst.BinaryOperation, other: cst.BaseExpression) -> str | None:
         if isinstance(other, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
             return INTO_TEXT
         if isinstance(other, (cst.List, cst.Tuple)):
-            return "it says how often a list is repeated"
+            return "The number says how often a list is repeated. Use a tensor and `repeat_interleave`."
         factor = other.evaluated_value if isinstance(other, cst.Integer) else 1
         is_product = isinstance(whole.operator, cst.Multiply) and factor >= FAR
         if is_product or isinstance(whole.operator, cst.LeftShift):
-            return "as an integer of a tensor it would wrap where one of Python's grows on"
+            return f"{quote(whole)} may exceed 64 bits, where a tensor overflows and a Python integer does not."
         return self.of(whole) if is_number(other, self) else None
 
     def _compared(self, whole: cst.Comparison, node: cst.CSTNode) -> str | None:
         operators = [target.operator for target in whole.comparisons]
         if any(isinstance(each, (cst.In, cst.NotIn)) for each in operators):
-            return "it is looked for in a container"
+            return "The number is looked up in a container (`in`). Compare with a tensor: `(values == t).any()`."
         if all(isinstance(each, (cst.Is, cst.IsNot)) for each in operators):
             return None
         if len(operators) > 1:
@@ -309,10 +332,13 @@ class Uses:
             elements = targets[0].slice
             key = elements[0].slice
             if isinstance(key, cst.Index) and isinstance(key.value, (cst.SimpleString, cst.FormattedString)):
-                return "it is put into a container"
+                return CONTAINER
             self.handed = True
             return None
-        return "it is kept on an object, or under several names"
+        return (
+            "The number is stored in an attribute, or assigned to several names. Store the tensor, and read it "
+            "after the call."
+        )
 
     def named(self, name: str, where: cst.CSTNode) -> str | None:
         """Return the same for a name that the number is assigned to."""
@@ -321,15 +347,15 @@ class Uses:
         self.followed.add(name)
         around = self.function_of(where)
         if around is None:
-            return "it is kept in a global"
+            return "The number is stored in a global. Return the tensor, and read it after the call."
         for node in self.loads(name):
             if self.function_of(node) is not around:
-                return f"`{name}` is used in a function of its own"
+                return INNER_FUNCTION.format(name)
             parent = self.piece.parents[node]
             if isinstance(parent, (cst.Global, cst.NameItem, cst.Del)):
-                return f"`{name}` is no plain local name"
+                return f"`{name}` is global, nonlocal or deleted. Use a local variable."
             if isinstance(parent, cst.AugAssign) and parent.target is node:
-                return f"`{name}` is changed in place"
+                return f"`{name}` is changed in place (`{name} += ...`). Assign a new name."
             reason = self.of(node)
             if reason:
                 return reason
@@ -387,7 +413,7 @@ class Uses:
     def _argument(self, call: cst.Call, arg: cst.Arg) -> str | None:
         name = function_name(call.func)
         if arg.star:
-            return "it is used in a way that is not analyzed"
+            return NOT_ANALYZED
         if isinstance(call.func, cst.Name):
             if name in TEXT:
                 return INTO_TEXT
@@ -396,12 +422,15 @@ class Uses:
             if name == "abs" or (name in ("max", "min") and len(call.args) == 2):
                 return self.of(call)
             if name in ("int", "float", "bool", "complex", "round", "len", "isinstance", "sum", "sorted"):
-                return f"`{name}` needs a Python number"
+                return (
+                    f"`{name}(...)` needs a Python number. Call the function of torch instead, or do that after "
+                    "the call."
+                )
             if name in SIZING:
                 return BOUND
             self.handed = True
             return None
-        return self._given_to_method(call, arg, name) if isinstance(call.func, cst.Attribute) else "it is handed on"
+        return self._given_to_method(call, arg, name) if isinstance(call.func, cst.Attribute) else NOT_ANALYZED
 
     def _given_to_method(self, call: cst.Call, arg: cst.Arg, name: str) -> str | None:
         assert isinstance(call.func, cst.Attribute)
@@ -418,17 +447,25 @@ class Uses:
         if name in TEXT and not is_name(call.func.value, self.torch):
             return INTO_TEXT
         if name in STORING:
-            return "it is put into a container"
+            return CONTAINER
         word = arg.keyword.value if arg.keyword is not None else ""
         if name.rstrip("_") in TAKING:
-            return None if word in ("", "other", "value", "input", "min", "max") else f"`{word}` wants a Python number"
+            return (
+                None
+                if word in ("", "other", "value", "input", "min", "max")
+                else f"`{word}=` of `{name}` needs a Python number. {REMEDY}"
+            )
         if name.rstrip("_") in ("clamp", "clip"):
             bounds = len(call.args) - (is_name(call.func.value, self.torch))
-            return None if bounds == 1 else f"`{name}` takes no tensor beside a number"
+            return (
+                None
+                if bounds == 1
+                else f"`{name}` takes no tensor together with a number. Call it once for each bound."
+            )
         if is_name(root, "self"):
             self.handed = True
             return None
-        return f"`{name}` may want a Python number"
+        return f"`{name}(...)` may need a Python number. {REMEDY}"
 
 
 def keep_tensors(place: Located) -> Ways:
@@ -470,7 +507,10 @@ def keep_tensors(place: Located) -> Ways:
     )
 
 
-ROWS = f"its items are rows that are taken apart, mostly into sizes, {SETTING} if they are integers"
+ROWS = (
+    f"The loop unpacks rows of numbers, which are often sizes. If they are integers, set {SETTING}; otherwise "
+    "iterate over the tensor."
+)
 
 
 def loop_target(piece: CstRegion, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -498,27 +538,27 @@ def why_list_needed(uses: Uses, node: cst.CSTNode) -> str | None:
     parent = uses.piece.parents[node]
     if isinstance(parent, cst.Subscript) and parent.value is node:
         if isinstance(uses.piece.parents[parent], cst.AssignTarget):
-            return "the list is changed"
+            return "The list is changed later. Change the tensor instead."
         return uses.of(parent)
     if isinstance(parent, cst.Arg):
         call = uses.piece.parents[parent]
         if isinstance(call, cst.Call) and is_name(call.func, "len"):
             return None
-        return f"the list is handed on: sizes that it gives, if integers, are something {SETTING}"
+        return f"The list is passed to another function. If it holds sizes, set {SETTING}; otherwise pass the tensor."
     if isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node:
         if isinstance(parent.target, cst.Name):
             return uses.named(parent.target.value, parent.target)
         return ROWS
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
-        return "the list is used in a way that is not analyzed"
+        return LIST_NOT_ANALYZED
     target = parent.targets[0].target
     around = uses.function_of(node)
     if not isinstance(target, cst.Name) or around is None or target.value in uses.followed:
-        return "the list is used in a way that is not analyzed"
+        return LIST_NOT_ANALYZED
     uses.followed.add(target.value)
     for each in uses.loads(target.value):
         if uses.function_of(each) is not around:
-            return f"`{target.value}` is used in a function of its own"
+            return INNER_FUNCTION.format(target.value)
         reason = why_list_needed(uses, each)
         if reason:
             return reason
@@ -532,7 +572,7 @@ def index_numbers(place: Located) -> Ways:
         return
     bounds = [b for each in node.slice if isinstance(each.slice, cst.Slice) for b in _bounds(each.slice)]
     if not all(is_number(bound, None) for bound in bounds):
-        yield Declined("how long the slice is depends on a value: only a mask over the full length would do")
+        yield Declined("The length of the slice depends on the value of a tensor. Use a mask over the full length.")
         return
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return
@@ -546,19 +586,25 @@ def index_numbers(place: Located) -> Ways:
     if isinstance(node.value, cst.Name):
         given = uses.values_of(node.value.value)
     if not isinstance(index.value, (cst.Name, cst.Attribute)) or len(given) != 1:
-        yield Declined("what the list holds, or what it is indexed by, is not written here")
+        yield Declined(
+            "The function does not show what the list holds, or indexes it by an expression. Store its numbers "
+            "in a tensor."
+        )
         return
     values = given[0]
     if not isinstance(values, (cst.List, cst.Tuple)) or not values.elements:
-        yield Declined("what the list holds is not written here; of modules, each would have to be computed")
+        yield Declined(
+            "The function does not show what the list holds. Store numbers in a tensor; of modules, call each and "
+            "select one of the results."
+        )
         return
     if isinstance(node.value, cst.Name) and any(
         not isinstance(piece.parents[each], cst.Subscript) for each in uses.loads(node.value.value)
     ):
-        yield Declined("the list may be changed elsewhere")
+        yield Declined("The list may be changed by other code. Use a tensor.")
         return
     if not all(isinstance(each, cst.Element) and is_number(each.value, None) for each in values.elements):
-        yield Declined("the list holds more than numbers: each of its items would have to be computed")
+        yield Declined("The list holds more than numbers. Stack its items into a tensor, and index that.")
         return
     reason = uses.of(node)
     if reason:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.fixes.rewriters.numbers import CONVERSIONS, UNSAFE, Uses, is_number, snapshot
+from tcready.fixes.rewriters.numbers import CONVERSIONS, NESTED_INDEX, UNSAFE, Uses, is_number, snapshot
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.diagnostics.cst_view import is_module
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
@@ -33,7 +33,9 @@ def without_numpy(place: Located) -> Ways:
     found = list(_products(place))
     if found:
         if any(_is_of_numpy(each) and each not in found for each in _parts(place.node)):
-            yield Declined("numpy computes more in it than a product of sizes")
+            yield Declined(
+                "The expression has other NumPy calls than `np.prod` of sizes. Use torch or `math` for them."
+            )
         else:
             yield _by_math(place, found)
         return
@@ -63,7 +65,7 @@ def without_numpy(place: Located) -> Ways:
         made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
     changes = None if reason else uses.written(node, made)
     if changes is None:
-        yield Declined(reason or "it is used in an index of an index")
+        yield Declined(reason or NESTED_INDEX)
         return
     yield Rewrite("Torch computes it, and it stays a tensor", changes, UNSAFE, torch[1])
 
@@ -164,7 +166,7 @@ def _by_math(place: Located, found: list[cst.Call]) -> Rewrite | Declined:
         for statement in place.source.tree.body
     )
     if not is_module(place.source, "math"):
-        return Declined("`math` means something else here")
+        return Declined("The name `math` is assigned to something else here. Rename that.")
     parents = place.piece.parents
     whole = all(_is_int(parents.get(parents[each])) for each in found)
     return Rewrite(

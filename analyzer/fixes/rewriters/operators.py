@@ -75,11 +75,17 @@ def matching_operator(place: Located) -> Ways:
         return
     function = text(node.func)
     if function.rpartition(".")[2] != "linear_sum_assignment":
-        yield Declined("which shapes and types it gives is not known: an operator around it has to tell them")
+        yield Declined(
+            f"tcready does not know the shapes and types of the result of `{function}`. Wrap it in a "
+            "`torch.library.custom_op` with a fake kernel."
+        )
         return
     names = [arg.keyword.value if arg.keyword is not None else "" for arg in node.args]
     if names not in ([""], ["", "maximize"], ["", ""]) or any(arg.star for arg in node.args):
-        yield Declined("it is called in a way that an operator cannot be")
+        yield Declined(
+            f"`{function}` is called with arguments that an operator cannot take. Pass `cost` by position, and "
+            "`maximize`."
+        )
         return
     torch = torch_name(place)
     made = _defined(place, "_matched", MATCHING, torch=torch[0], function=function) if torch else None
@@ -107,7 +113,9 @@ def attention_kernels(place: Located, entered: cst.Call) -> Ways:
         return
     made = _defined(place, "_attention_backends", BACKENDS, torch=torch[0])
     if made is None or (torch[0] != "torch" and made[1]):
-        yield Declined("what it would be written with has another name in the file")
+        yield Declined(
+            "The file defines another `_attention_backends`, or renames torch. Call `torch.nn.attention.sdpa_kernel`."
+        )
         return
     backends = entered.with_changes(func=cst.Name(made[0]))
     new = expression(f"{torch[0]}.nn.attention.sdpa_kernel(backends)", backends=backends)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.rewrites import NO_TORCH, TIGHT, Ways, torch_name
-from tcready.fixes.rewriters.statements import is_torch, text, times_read
+from tcready.fixes.rewriters.statements import is_torch, quote, text, times_read
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ MASKS = ("attention_mask", "attn_mask")
 """Names in attention functions for the mask that is added to the scores, or that hides where it is False."""
 DIMENSIONS = {"1": 1, "-3": 1, "2": 2, "-2": 2}
 """The dimensions, of four, that may be the tokens."""
-OTHERWISE = Declined("what is done with the parts is no attention over each, put together by `torch.cat` behind it")
+OTHERWISE = Declined(
+    "The parts are not used for one attention each that `torch.cat` joins afterwards. Pad the parts to one length, "
+    "and mask the padding."
+)
 
 CODE = """\
 {sizes} = {lengths}.to({query}.device)
@@ -76,7 +79,7 @@ def padded_parts(place: Located) -> Ways:
         yield OTHERWISE
         return
     if any(times_read(place.piece.tree, name) > 2 for name in together.once | {*parts.names}):
-        yield Declined("the parts are read elsewhere too")
+        yield Declined("The parts are also used by other code. Compute that from the whole tensors.")
         return
     names = _fresh(place)
     attend = together.attend
@@ -237,14 +240,16 @@ def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str])
             args.append(arg.with_changes(value=cst.parse_expression(f"{names['padded']}[{targets.index(value)}]")))
             continue
         if any(times_read(arg.value, each) for each in targets):
-            return Declined("the attention is given something else that hangs on the part")
+            return Declined(
+                f"The attention gets {quote(arg.value)}, which is computed from the part. Pass it for all parts at once."
+            )
         if name in MASKS:
             if value != "None":
-                return Declined("each part has a mask of its own")
+                return Declined("Each part has its own mask. Pad the masks too, and pass one for all parts.")
             masked = True
             arg = arg.with_changes(value=cst.Name(names["mask"]))
         elif name == "is_causal" and value != "False":
-            return Declined("the attention is causal: a mask beside it is refused")
+            return Declined("The attention is causal, and accepts no other mask. Put the causal part into the mask.")
         args.append(arg)
     given = [text(arg.value) for arg in attend.args]
     if any(given.count(each) != 1 for each in targets) or len(targets) != 3:
@@ -253,7 +258,9 @@ def _over_all(attend: cst.Call, targets: tuple[str, ...], names: dict[str, str])
         if not _is_call_of(attend, "scaled_dot_product_attention") or len(attend.args) != 3 + sum(
             arg.keyword is not None and arg.keyword.value not in ("query", "key", "value") for arg in attend.args
         ):
-            return Declined("it is given no mask: whether it takes one is not known")
+            return Declined(
+                f"`{text(attend.func)}` gets no mask, and may accept none. Use `scaled_dot_product_attention`."
+            )
         args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
         args.append(cst.Arg(cst.Name(names["mask"]), cst.Name("attn_mask"), equal))

@@ -22,16 +22,16 @@ LISTING = frozenset("tolist flatten squeeze ravel".split())
 """Methods between `nonzero()` and a loop that do not change the places."""
 UNSAFE = "what the loop computes for some positions is computed for all, and selected by the mask"
 OTHER_BODY = (
-    "the loop does more at each place than write a value computed from the same place (`out[i] = f(x[i])`): "
-    "write it over whole tensors, with `torch.where` on the mask"
+    "The loop does more than write one value at each position from the same position (`out[i] = f(x[i])`). Write "
+    "it over whole tensors, with `torch.where` on the mask."
 )
 MODULE = (
-    "the loop calls what may be a module: if the mask is false everywhere, its parameters get no gradient, and zeros "
-    "once it is called on the whole tensor"
+    "The loop calls what may be a module. On the whole tensor it would run even if the mask is false everywhere, so its "
+    "parameters would get zero gradients instead of none."
 )
 REDUCED = (
-    "the loop reduces a row to one number (`x[i].sum()`): reduce the last dimensions of the whole tensor, and choose by "
-    "`torch.where` on the mask"
+    "The loop reduces a row to one number (`x[i].sum()`). Reduce the last dimensions of the whole tensor, and "
+    "select with `torch.where` on the mask."
 )
 
 

@@ -95,7 +95,7 @@ def bare(value: cst.BaseExpression) -> cst.BaseExpression:
     return value.with_changes(lpar=(), rpar=())
 
 
-NO_TORCH = Declined("`torch` means something else here")
+NO_TORCH = Declined("The name `torch` is assigned to something else here. Rename that, or import torch.")
 
 
 def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:

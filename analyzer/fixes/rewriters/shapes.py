@@ -267,18 +267,23 @@ def _parameters(function: ast.FunctionDef) -> Iterator[tuple[ast.arg, ast.expr |
 
 def is_pure(node: cst.CSTNode) -> bool:
     """Return True if evaluating it changes nothing, by its form: every call in it is one of torch's pure functions."""
+    return impure_part(node) is None
+
+
+def impure_part(node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the first code in it for which that is not so."""
     for each in walk(node):
         if isinstance(each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Lambda, cst.GeneratorExp, cst.ListComp)):
-            return False
+            return each
         if isinstance(each, cst.Call):
             if isinstance(each.func, cst.Name):
                 if each.func.value not in ("len", "min", "max", "abs", "float", "int", "bool", "tuple", "list"):
-                    return False
+                    return each
             elif isinstance(each.func, cst.Attribute):
                 if each.func.attr.value not in ELEMENTWISE | TO_ONE | OTHERS and not text(each.func).startswith(
                     "math."
                 ):
-                    return False
+                    return each
             else:
-                return False
-    return True
+                return each
+    return None

@@ -17,17 +17,20 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
 )
 from tcready.fixes.rewriters.rewrites import bare, expression, line_of
-from tcready.fixes.rewriters.shapes import Shapes, is_pure
+from tcready.fixes.rewriters.shapes import Shapes, impure_part
 from tcready.fixes.rewriters.statements import (
     assigned_in,
     block_of,
+    describe_effect,
     else_of,
     is_bound,
     is_torch,
     names_written,
+    quote,
     text,
     times_read,
 )
+from tcready.static.diagnostics.rule import Declined
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -41,11 +44,42 @@ PARTIAL = frozenset(
 
 FILLERS = {"acos": "0", "asin": "0", "atanh": "0", "logit": "0.5", "acosh": "2"}
 """Operands with a finite gradient, for functions without one at 1."""
-OTHER_SHAPE = "the shapes of the two sides are not the same by their form: `torch.where` might change what comes out"
+OTHER_SHAPE = (
+    "The code does not show that {} and {} have the same shape, and `torch.where` would broadcast them. If they "
+    "do, write `torch.where` there yourself."
+)
+WHERE = "torch.where"
+NO_RESULT = "No branch computes a value that is used after the `if`. Remove the `if`, or use its values."
+AFTER_RETURN = "A branch has code after its `return`. Remove that code."
+ONE_RETURNS = "One branch returns and the other does not. Assign the result in both, and return it after the `if`."
+NOT_BOUND = "`{0}` is assigned in one branch only, and has no value before the `if`. Assign `{0}` in front of it."
+HAS_EFFECT = (
+    "{}, but `torch.where` would run both branches, and `torch.cond` allows no side effects in a branch. Move that "
+    "in front of the `if`, or after it."
+)
+RETURNS_NONE = "A branch returns no value, and `torch.where` selects between tensors. Return a tensor in each branch."
+BLOCKS = {
+    cst.For: "for",
+    cst.While: "while",
+    cst.With: "with",
+    cst.Try: "try",
+    cst.TryStar: "try",
+    cst.Match: "match",
+    cst.FunctionDef: "def",
+    cst.ClassDef: "class",
+}
+HAS_BLOCK = (
+    "A branch contains a `{}` block, and the value of each branch has to be one expression. Compute the values in "
+    "front of the `if`, and choose one of them in it."
+)
 
 
 class Refused(Exception):  # noqa: N818  not an error
     """A branch cannot be one expression; the message is the reason."""
+
+    def __init__(self, reason: str, rewrite: str = WHERE) -> None:
+        super().__init__(reason)
+        self.declined = Declined(reason, rewrite=rewrite)
 
 
 @dataclass
@@ -75,17 +109,17 @@ class Reader:
         side = Side(dict(known.values), dict(known.targets), in_place=known.in_place) if known else Side()
         for position, statement in enumerate(statements):
             if side.returns:
-                raise Refused("something follows a `return`")
+                raise Refused(AFTER_RETURN)
             if isinstance(statement, cst.If):
                 if self.branch(side, statement, statements[position + 1 :]):
                     break
             elif isinstance(statement, cst.SimpleStatementLine):
                 for part in statement.body:
                     if side.returns:
-                        raise Refused("something follows a `return`")
+                        raise Refused(AFTER_RETURN)
                     self.read(side, part)
             else:
-                raise Refused("a side has a block of its own")
+                raise Refused(HAS_BLOCK.format(BLOCKS.get(type(statement), "compound")))
         return side
 
     def branch(self, side: Side, branch: cst.If, rest: Sequence[cst.BaseStatement]) -> bool:
@@ -94,7 +128,7 @@ class Reader:
         early = yes.returns and branch.orelse is None
         no = self.side(rest if early else else_of(branch), side)
         if yes.returns != no.returns:
-            raise Refused("one side returns and the other does not")
+            raise Refused(ONE_RETURNS)
         tree = tree_of(self.place, branch.test)
         if not (is_of_tensor(tree) or is_of_python(tree)):
             raise Refused(MIXED)
@@ -110,7 +144,7 @@ class Reader:
             assert isinstance(old, cst.BaseExpression)
             on_both = name in yes.values and name in no.values
             if not (on_both or name in side.values or is_bound(self.place, branch, name)):
-                raise Refused(f"`{name}` is assigned on one side only, and not before")
+                raise Refused(NOT_BOUND.format(name))
             pair = yes.values.get(name, old), no.values.get(name, old)
             if of_tensor:
                 side.values[name] = chooser.choose(*pair)
@@ -127,49 +161,54 @@ class Reader:
             return
         if isinstance(part, cst.Return):
             if part.value is None:
-                raise Refused("a side returns nothing")
+                raise Refused(RETURNS_NONE)
             side.values[RETURN] = _filled(part.value, side.values)
             side.returns = True
         elif isinstance(part, cst.Assign):
             value = _filled(part.value, side.values)
             for each in part.targets:
-                _assign(side, each.target, value)
+                _assign(side, each.target, value, part)
         elif isinstance(part, cst.AnnAssign) and part.value is not None:
-            _assign(side, part.target, _filled(part.value, side.values))
+            _assign(side, part.target, _filled(part.value, side.values), part)
         elif isinstance(part, cst.AugAssign):
             operator = operator_of(part.operator)
             old = part.target
             assert isinstance(old, cst.BaseExpression)
             value = expression(f"a {operator} b", a=_filled(old, side.values), b=_filled(part.value, side.values))
             side.in_place = True
-            _assign(side, part.target, value)
+            _assign(side, part.target, value, part)
         elif isinstance(part, (cst.Break, cst.Continue)):
-            raise Refused("a side leaves the loop, or begins its next round: that is no value")
+            raise Refused(f"A branch ends in {quote(part)}, and a graph cannot leave a loop depending on a tensor.")
         elif isinstance(part, cst.Raise):
-            raise Refused("a side raises")
+            raise Refused(
+                "A branch raises an exception, and both branches would run. Put the check into an `if` of its own."
+            )
         elif isinstance(part, cst.Expr):
-            raise Refused("a side runs a statement only for its effect")
+            raise Refused(HAS_EFFECT.format(describe_effect(part.value)), rewrite="")
         else:
-            raise Refused("a side is more than assignments")
+            raise Refused(f"A branch contains {quote(part)}, which is no assignment. Move it out of the branches.")
 
 
-def _assign(side: Side, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> None:
+def _assign(
+    side: Side, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression, part: cst.BaseSmallStatement
+) -> None:
+    """Add what the statement `part` assigns to one target. Raises Refused."""
     if isinstance(target, cst.Tuple):
         if not isinstance(value, cst.Tuple) or len(value.elements) != len(target.elements):
-            raise Refused("a side unpacks the result of a call")
+            raise Refused(f"A branch unpacks {quote(value)} into several names. Assign each of them separately.")
         for to, of in zip(target.elements, value.elements, strict=True):
             if not isinstance(to, cst.Element) or not isinstance(of, cst.Element):
-                raise Refused("a side unpacks with a star")
-            _assign(side, to.value, of.value)  # type: ignore[arg-type]
+                raise Refused("A branch unpacks with `*`. Assign each name separately.")
+            _assign(side, to.value, of.value, part)  # type: ignore[arg-type]
         return
     name = text(target)
     if isinstance(target, cst.Attribute):
         if not isinstance(target.value, cst.Name) or target.value.value != "self":
-            raise Refused("a side changes an object")
+            raise Refused(HAS_EFFECT.format(describe_effect(part)), rewrite="")
     elif not isinstance(target, cst.Name):
-        raise Refused("a side writes into something")
-    if not is_pure(value):
-        raise Refused("a side calls what may have an effect: it would have it always")
+        raise Refused(HAS_EFFECT.format(describe_effect(part)), rewrite="")
+    if (impure := impure_part(value)) is not None:
+        raise Refused(HAS_EFFECT.format(describe_effect(impure)), rewrite="")
     side.values[name] = value
     side.targets[name] = target
 
@@ -186,9 +225,12 @@ def _filled(node: cst.BaseExpression, values: Mapping[str, cst.BaseExpression]) 
         return node
     for name, value in used.items():
         if "." in name:
-            raise Refused("a side reads an attribute that it changed")
+            raise Refused(f"A branch reads `{name}` after assigning it. Use a local variable for the new value.")
         if not isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) and times_read(node, name) > 1:
-            raise Refused(f"`{name}` is used more than once where it would have to be computed in place")
+            raise Refused(
+                f"`{name}` is used more than once in a branch, and {quote(value)} would be computed as often. "
+                "Compute it in front of the `if`."
+            )
     return expression(text(node), **used)
 
 
@@ -214,16 +256,16 @@ class Chooser:
             ]
             return yes.with_changes(elements=made)
         for side in (yes, no):
-            if not is_pure(side):
-                raise Refused("a side calls what may have an effect: it would have it always")
+            if (part := impure_part(side)) is not None:
+                raise Refused(HAS_EFFECT.format(describe_effect(part)), rewrite="")
             if isinstance(side, (cst.Tuple, cst.List, cst.Dict, cst.SimpleString, cst.ListComp)):
-                raise Refused("a side is no tensor")
+                raise Refused(f"{quote(side)} is not a tensor, and `torch.where` selects between tensors.")
         special = mean_of_selected(self.torch, self.test, yes, no)
         if special is not None:
             return special
         a, b = (self.of_yes or self.shapes).of(yes), self.shapes.of(no)
         if a is None or b is None or a != b:
-            raise Refused(OTHER_SHAPE)
+            raise Refused(OTHER_SHAPE.format(quote(yes), quote(no)))
         scaled = self._scaled(yes, no, True) or self._scaled(no, yes, False)
         if scaled is not None:
             return scaled

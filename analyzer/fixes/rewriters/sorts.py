@@ -15,9 +15,12 @@ from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
-OTHER_KEY = "the key of `sorted` is more than an item of one tensor: compute all keys as a tensor, and `argsort` them"
+OTHER_KEY = (
+    "The key of `sorted` is more than an item of one tensor. Compute all keys as one tensor, and call `argsort` on it."
+)
 OTHER_ITEMS = (
-    "`sorted` by a tensor's values sorts more than indices: sort these with `argsort`, and index by the result"
+    "`sorted` sorts other items than indices by the values of a tensor. Call `argsort` on the tensor, and index "
+    "by the result."
 )
 
 

@@ -12,9 +12,10 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import value_of, walk
 from tcready.fixes.rewriters.copied_modules import copied_module, is_called
 from tcready.fixes.rewriters.locks import is_lock, rewrite_lock
-from tcready.fixes.rewriters.numbers import Uses
+from tcready.fixes.rewriters.numbers import NESTED_INDEX, Uses
 from tcready.fixes.rewriters.operators import attention_kernels
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.statements import quote
 from tcready.static.diagnostics.cst_view import names_in, torch_in
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -40,18 +41,23 @@ def counter(place: Located) -> Ways:
     name = _of_self(target)
     if name is None:
         if isinstance(target, (cst.Attribute, cst.Subscript)):
-            yield Declined("it is counted elsewhere than in an attribute of the module itself")
+            yield Declined(
+                f"{quote(target)} is not an attribute of the module itself. Count in a buffer of the module."
+            )
         return
     around, init, torch = place.class_around, place.method("__init__"), torch_name(place)
     if around is None or init is None:
-        yield Declined("the class has no `__init__` of its own to create a buffer in")
+        yield Declined(f"The class has no `__init__` that could register `{name}` as a buffer. Add one.")
         return
     if torch is None or torch[0] in init[1].bound:
         yield NO_TORCH
         return
     start = _start(init[0], name)
     if start is None:
-        yield Declined(f"`__init__` does not give `{name}` a plain number behind `super().__init__()`")
+        yield Declined(
+            f"`__init__` does not set `self.{name}` to a number after `super().__init__()`, so it cannot become a "
+            "buffer. Set it there."
+        )
         return
     assigned, value = start
     reason = _why_a_number(place.source.tree, around, name, assigned, isinstance(value, int))
@@ -60,7 +66,9 @@ def counter(place: Located) -> Ways:
         return
     line = _line_of(init[1], assigned)
     if line is None:
-        yield Declined("`__init__` does more on that line")
+        yield Declined(
+            f"The line of `__init__` that sets `self.{name}` has another statement. Put each on a line of its own."
+        )
         return
     first = f"{torch[0]}.tensor({value}{'' if isinstance(value, int) else f', dtype={torch[0]}.float64'})"
     made = cst.parse_statement(f'self.register_buffer("{name}", {first}, persistent=False)')
@@ -119,47 +127,74 @@ def _why_a_number(tree: ast.Module, around: ast.ClassDef, name: str, start: ast.
         if not isinstance(node, ast.Attribute) or node.attr != name:
             continue
         if node not in within or not _is_self(node, name):
-            return f"`{name}` is read or written elsewhere"
+            return (
+                f"Code outside of the class reads or writes `{name}`, and would get a tensor. Make it a buffer "
+                "yourself."
+            )
         parent = parents[node]
         if parent is start:
             continue
         if isinstance(parent, ast.AugAssign) and parent.target is node:
             fraction = isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, float)
             if whole and isinstance(parent.op, ast.Mult):
-                return f"`{name}` may grow beyond what a tensor holds"
+                return (
+                    f"`self.{name}` may exceed 64 bits, the range of an integer tensor. Count outside of the "
+                    "compiled code."
+                )
             if not isinstance(parent.op, (ast.Add, ast.Sub, ast.Mult)) or (whole and fraction):
-                return f"`{name}` does not stay of one type"
+                return (
+                    f"`self.{name}` changes its type, and a buffer keeps its dtype. Start with a float, or count in "
+                    "integers."
+                )
             continue
         if isinstance(node.ctx, ast.Store):
             computed = parent.value if isinstance(parent, ast.Assign) else None
             own = isinstance(computed, ast.BinOp) and any(_is_self(n, name) for n in ast.walk(computed))
             if not own:
-                return f"`{name}` is set to a number again"
+                return (
+                    f"`self.{name}` is set to a number again, which would replace the buffer. Use "
+                    f"`self.{name}.zero_()` or `.fill_()`."
+                )
             grows = (ast.Mult, ast.Pow, ast.LShift)
             if whole and any(isinstance(n, ast.BinOp) and isinstance(n.op, grows) for n in ast.walk(parent)):
-                return f"`{name}` may grow beyond what a tensor holds"
+                return (
+                    f"`self.{name}` may exceed 64 bits, the range of an integer tensor. Count outside of the "
+                    "compiled code."
+                )
             continue
         used: ast.AST = node
         while isinstance(around_it := parents[used], (ast.BinOp, ast.UnaryOp)):
             if isinstance(around_it, ast.BinOp) and isinstance(around_it.op, (ast.Pow, ast.LShift)):
-                return f"a power of `{name}` may be more than a tensor holds, or less exact"
+                return (
+                    f"A power of `self.{name}` may exceed 64 bits or lose digits as a tensor. Compute it outside of "
+                    "the compiled code."
+                )
             used = around_it
         if (
             isinstance(parent, ast.BinOp)
             and not isinstance(parent.op, (ast.Add, ast.Sub))
             and not isinstance(parent.left if parent.right is node else parent.right, ast.Constant)
         ):
-            return f"a gradient may need `{name}` as it was when it was a factor, and a later call writes to it"
+            return (
+                f"`self.{name}` is a factor, so a gradient may need its value, which a later call would overwrite in the "
+                f"buffer. Multiply by `self.{name}.clone()`."
+            )
         fine = isinstance(used, (ast.BinOp, ast.UnaryOp)) and isinstance(
             parents[used], (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
         )
         if not fine:
-            return f"`{name}` is read where a Python number is wanted"
+            return (
+                f"`self.{name}` is used where Python needs a number, for example in an `if` or as a size. Keep that "
+                "code out of `forward`."
+            )
         statement = parents[used]
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         targets = [statement.target] if isinstance(statement, ast.AugAssign) else targets
         if not all(isinstance(each, ast.Name) or _is_self(each, name) for each in targets):
-            return f"what is made of `{name}` is kept, and would be a tensor as well"
+            return (
+                f"A value computed from `self.{name}` is stored, and would become a tensor too. Compute it where "
+                "it is read."
+            )
     return None
 
 
@@ -185,7 +220,7 @@ def keep_buffer(place: Located) -> Ways:
     method = value.func.attr.value
     line = place.piece.parents[statement]
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        yield Declined("it shares its line with compiled code")
+        yield Declined("Another statement is on the same line. Put each on a line of its own.")
     elif method.endswith("_"):
         made = line.with_changes(body=[cst.Expr(value=value)])
         yield Rewrite("It is changed in place, without assigning it again", (Change((line,), (made,)),), None)
@@ -198,7 +233,7 @@ def _converted_locally(place: Located, line: cst.SimpleStatementLine, statement:
     target = statement.targets[0].target
     block = piece.parents[line]
     if name in piece.bound:
-        yield Declined(f"`{name}` is a name of the function already")
+        yield Declined(f"The function already has a variable `{name}`, which the rewrite would need. Rename it.")
         return
     changes = [Change((target,), (cst.Name(name),))]
     end = piece.lines(line)[1]
@@ -207,17 +242,20 @@ def _converted_locally(place: Located, line: cst.SimpleStatementLine, statement:
         if not isinstance(node, cst.Attribute) or not node.deep_equals(target) or node is target:
             continue
         if isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
-            yield Declined("the buffer is written a second time")
+            yield Declined(f"`self.{name}` is assigned more than once. Convert it into a local variable once.")
             return
         if piece.lines(node)[0] > end:
             if node not in inside:
-                yield Declined("the buffer is converted on one way through the function alone")
+                yield Declined(
+                    f"`self.{name}` is converted in one branch only, and read outside of it. Convert it in front "
+                    "of the branch."
+                )
                 return
             changes.append(Change((node,), (cst.Name(name),)))
     around: cst.CSTNode | None = block
     while around is not None:
         if isinstance(around, (cst.For, cst.While)):
-            yield Declined("the buffer is converted in a loop")
+            yield Declined(f"`self.{name}` is converted in a loop. Convert it in front of the loop.")
             return
         around = piece.parents.get(around)
     yield Rewrite(
@@ -247,7 +285,10 @@ def rewrite_deepcopy(place: Located) -> Ways:
     classes = {each.name for each in place.source.classes}
     is_object = isinstance(made, cst.Call) and _written(made.func) in classes
     if not isinstance(what, cst.Name) or is_object or isinstance(made, (cst.List, cst.Dict, cst.Set, cst.Tuple)):
-        yield Declined("what is copied may be a container, an object or a module: it has to be made before")
+        yield Declined(
+            f"{quote(what)} may be a container, an object or a module. Copy it in `__init__`, or copy tensors by "
+            "`.clone()`."
+        )
         return
     copy = ".clone()" if name == "deepcopy" else ""
     how = "The tensor is copied by torch" if copy else "Another tensor is created over the same memory"
@@ -283,7 +324,9 @@ def rewrite_random(place: Located) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call):
         if any(_is_draw(each) for each in _behind(place)):
-            yield Declined("a branch tests a random number: rewrite the branch instead")
+            yield Declined(
+                "The random number decides a branch. Draw it with torch, and rewrite the branch with `torch.where`."
+            )
         return
     if not _is_draw(node):
         return
@@ -291,7 +334,9 @@ def rewrite_random(place: Located) -> Ways:
     code = DRAWS.get(name)
     wanted = 2 if code is not None and re.search(r"\ba\b", code) else 0
     if code is None or len(node.args) != wanted:
-        yield Declined("torch has no draw of that kind for one number")
+        yield Declined(
+            f"torch has no function that draws one number like `{name}`. Draw before the call, and pass the result."
+        )
         return
     torch = torch_name(place)
     if torch is None:
@@ -304,7 +349,7 @@ def rewrite_random(place: Located) -> Ways:
     )
     changes = None if reason else uses.written(node, made)
     if changes is None:
-        yield Declined(reason or "it is used in an index of an index")
+        yield Declined(reason or NESTED_INDEX)
         return
     yield Rewrite(
         "Torch draws it, and it stays a tensor",
@@ -367,7 +412,7 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
         return
     remaining = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
     if len(remaining) == len(node.args):
-        yield Declined(f"the call does not pass `{word}` itself: what it is set by stands elsewhere")
+        yield Declined(f"The call does not pass `{word}` by keyword, so other code sets it. Remove it there.")
         return
     if remaining:
         remaining[-1] = remaining[-1].with_changes(
@@ -465,17 +510,24 @@ def without_layer(place: Located) -> Ways:
     code = NORMS.get(name)
     calls = _calls_of(place, node, target) if code is not None else None
     if name == "Parameter":
-        yield Declined("it is kept: made in `__init__` it would be trained and stored")
+        yield Declined(
+            "The parameter is stored. In `__init__` it would be trained and saved, so only the author can move it."
+        )
         return
     if code is None or not given or not calls or any(arg.keyword is not None for arg in node.args):
-        yield Declined("its weights are drawn anew at each call: made in `__init__` they would be kept")
+        yield Declined(
+            f"`{name}` gets new weights in each call. In `__init__` they would be kept, trained and saved, so only "
+            "the author can move it."
+        )
         return
     if len(given) > 1 + (name == "GroupNorm") or any(arg.star for arg in given):
-        yield Declined("it is made with more than sizes")
+        yield Declined(f"`{name}` gets more arguments than its size. Call `torch.nn.functional` instead.")
         return
     size = given[0].value
     if name in ("LayerNorm", "RMSNorm") and not _is_one_size(size):
-        yield Declined("whether it is given one size or several is not written here")
+        yield Declined(
+            f"The code does not show if {quote(size)} is one size or several. Write `x.shape[-1]`, or a number."
+        )
         return
     functional = cst.parse_expression(f"{torch[0]}.nn.functional")
     parts = {"f": functional, "t": cst.Name(torch[0]), "n": size, "c": given[-1].value}
@@ -531,7 +583,11 @@ def scope_made_here(place: Located) -> Ways:
     parent = place.piece.parents[place.node]
     if not isinstance(parent, cst.WithItem):
         if isinstance(place.node, cst.Call) and _written(place.node.func).endswith(".enter_context"):
-            yield Declined("a context entered through a stack ends where the stack does: no `with` is the same")
+            yield Declined(
+                "An `ExitStack` enters the context manager, and decides when it exits. Use a `with` block for "
+                "the context "
+                "manager."
+            )
         return
     if isinstance(place.node, cst.Call) and _written(place.node.func).endswith("backends.cuda.sdp_kernel"):
         yield from attention_kernels(place, place.node)
@@ -541,7 +597,7 @@ def scope_made_here(place: Located) -> Ways:
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
-        yield Declined("Dynamo traces no form of this context manager")
+        yield Declined(UNTRACED_CONTEXT.format(quote(place.node)))
         return
     values = [
         node.value
@@ -550,18 +606,24 @@ def scope_made_here(place: Located) -> Ways:
     ]
     torch = torch_name(place)
     if torch is None or len(values) != 1 or values[0] not in set(ast.walk(init[0])):
-        yield Declined("what the context manager is, is not written in `__init__`")
+        yield Declined(
+            f"`__init__` does not set `self.{name}` exactly once. Create the context manager in the `with` statement."
+        )
         return
     if _is_set_elsewhere(place, name):
-        yield Declined("the context manager may be set outside of its class")
+        yield Declined(
+            f"Code outside of the class may set `{name}`. Create the context manager in the `with` statement."
+        )
         return
     made = values[0]
     called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
     parts = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []
     if called.partition(".")[0] != torch[0] or called.rpartition(".")[2] not in SCOPES:
-        yield Declined("Dynamo traces no form of this context manager")
+        yield Declined(UNTRACED_CONTEXT.format(quote(place.node)))
     elif not all(isinstance(part, (ast.Constant, ast.Attribute)) for part in parts):
-        yield Declined("what the context manager was made with is not known here")
+        yield Declined(
+            f"`{ast.unparse(made)}` depends on values that only `__init__` has. Create it in the `with` statement."
+        )
     else:
         new = cst.parse_expression(ast.unparse(made))
         yield Rewrite("It is created where it is entered", (Change((place.node,), (new,)),), None)
@@ -606,6 +668,7 @@ def own_list(place: Located) -> Ways:
         )
 
 
+UNTRACED_CONTEXT = "Dynamo traces no form of {}. Enter it around the compiled call, or remove it."
 UNTRACED = frozenset("globals dir exec compile breakpoint bytes bytearray memoryview object getattr".split())
 
 
@@ -615,11 +678,13 @@ def power(place: Located) -> Ways:
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
         return
     if node.func.value in UNTRACED:
-        yield Declined("nothing that Dynamo traces does the same")
+        yield Declined(
+            f"Dynamo traces nothing that does the same as `{node.func.value}`. Call it before the compiled code."
+        )
     elif node.func.value == "pow" and (
         len(node.args) != 2 or any(arg.keyword is not None or arg.star for arg in node.args)
     ):
-        yield Declined("`pow` with a modulus has no operator")
+        yield Declined("`pow` with a modulus has no operator. Write `x**n % m`.")
     elif node.func.value == "pow":
         made = expression("a**b", a=node.args[0].value, b=node.args[1].value)
         yield Rewrite("The operator replaces the builtin", (Change((node,), (made,)),), None)

@@ -75,24 +75,69 @@ def is_torch(node: cst.BaseExpression) -> bool:
 NOT_PURE = frozenset({"print", "append", "extend", "update", "pop", "insert", "remove", "clear", "setdefault", "warn"})
 
 
+RANDOM = frozenset(
+    """
+    alpha_dropout bernoulli dropout exponential feature_dropout gumbel_softmax multinomial normal poisson rand rand_like
+    randint randint_like randn randn_like random randperm uniform
+    """.split()
+)
+"""Functions of torch that draw random numbers, also in place."""
+QUOTED = 50
+"""The most characters of code that a message quotes."""
+
+
+def quote(node: cst.CSTNode) -> str:
+    """Return code for a message, on one line."""
+    code = " ".join(text(node).split())
+    return f"`{code if len(code) <= QUOTED else code[: QUOTED - 3] + '...'}`"
+
+
+def describe_effect(node: cst.CSTNode) -> str:
+    """Quote code that has, or may have, an effect, and name the effect."""
+    code = quote(node)
+    if isinstance(node, cst.Call):
+        name = text(node.func).rpartition(".")[2]
+        in_place = name.endswith("_") and not name.endswith("__")
+        if name.rstrip("_") in RANDOM:
+            return f"{code} draws random numbers" + (" into a tensor" if in_place else "")
+        if in_place:
+            return f"{code} changes a tensor in place"
+        return f"{code} has a side effect" if name in NOT_PURE else f"{code} may have a side effect"
+    if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
+        targets = [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        if any(isinstance(each, cst.Subscript) for each in targets):
+            return f"{code} writes to a part of an object"
+        if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
+            return f"{code} may change a tensor in place"
+        return f"{code} sets an attribute"
+    if isinstance(node, cst.NamedExpr):
+        return f"{code} assigns a name within an expression"
+    return f"{code} may have a side effect"
+
+
 def has_effect(node: cst.CSTNode, in_place: bool = False) -> bool:
     """Return True if it writes to anything but local names, as far as its form shows. `in_place`: names may be
     changed so."""
+    return effect_in(node, in_place) is not None
+
+
+def effect_in(node: cst.CSTNode, in_place: bool = False) -> cst.CSTNode | None:
+    """Return the first code in it that has such an effect."""
     for each in walk(node):
         if isinstance(each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Raise, cst.Global, cst.Nonlocal, cst.Del)):
-            return True
+            return each
         if isinstance(each, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
             targets = [t.target for t in each.targets] if isinstance(each, cst.Assign) else [each.target]
             for target in targets:
                 if any(isinstance(inner, (cst.Attribute, cst.Subscript)) for inner in walk(target)):
-                    return True
+                    return each
             if isinstance(each, cst.AugAssign) and not in_place:
-                return True
+                return each
         if isinstance(each, cst.Call):
             name = text(each.func).rpartition(".")[2]
             if name in NOT_PURE or (name.endswith("_") and not name.endswith("__")):
-                return True
-    return False
+                return each
+    return None
 
 
 def block_of(suite: cst.BaseSuite) -> tuple[cst.BaseStatement, ...]:

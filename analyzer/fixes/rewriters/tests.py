@@ -9,7 +9,7 @@ import libcst as cst
 from tcready.fixes.rewriters.branches import choosing_expression, choosing_statement
 from tcready.fixes.rewriters.conditions import owner_of, python_first
 from tcready.fixes.rewriters.guards import rewrite_assert, rewrite_raise
-from tcready.fixes.rewriters.masked import rewrite_guarded
+from tcready.fixes.rewriters.masked import ORDINARY, rewrite_guarded
 from tcready.fixes.rewriters.messages import message_branch
 from tcready.fixes.rewriters.statements import block_of, else_of
 from tcready.fixes.rewriters.truths import rewrite_while
@@ -20,24 +20,29 @@ if TYPE_CHECKING:
 
 
 LEAVES_LOOP = (
-    "the test ends a loop, or a round of it: make all rounds, and keep what was there by `torch.where(done, old, new)` "
-    "with `done = done | test`, or call `torch._higher_order_ops.while_loop`"
+    "The `if` ends in `{}`, and a graph cannot leave a loop or skip an iteration depending on a tensor. Run all "
+    "iterations and keep the old values with `done = done | test` and `torch.where(done, old, new)`, or call "
+    "`torch._higher_order_ops.while_loop`."
 )
 
 
-def _leaves_loop(place: Located, branch: cst.If) -> bool:
-    """Return True if a side of a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
+def _exit_of_loop(place: Located, branch: cst.If) -> str | None:
+    """Return the keyword if a branch in a loop ends in `break` or `continue`, or returns from within the loop."""
     node: cst.CSTNode | None = branch
     while node is not None and not isinstance(node, (cst.For, cst.While, cst.FunctionDef)):
         node = place.piece.parents.get(node)
     if not isinstance(node, (cst.For, cst.While)):
-        return False
+        return None
     last = [side[-1] for side in (block_of(branch.body), else_of(branch)) if side]
-    return any(
-        isinstance(part, (cst.Break, cst.Continue, cst.Return))
-        for statement in last
-        if isinstance(statement, cst.SimpleStatementLine)
-        for part in statement.body
+    return next(
+        (
+            type(part).__name__.lower()
+            for statement in last
+            if isinstance(statement, cst.SimpleStatementLine)
+            for part in statement.body
+            if isinstance(part, (cst.Break, cst.Continue, cst.Return))
+        ),
+        None,
     )
 
 
@@ -55,11 +60,12 @@ def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
         if alone:
             yield from alone
             return
-        if _leaves_loop(place, owner):
-            yield Declined(LEAVES_LOOP)
+        if keyword := _exit_of_loop(place, owner):
+            yield Declined(LEAVES_LOOP.format(keyword))
             return
         found = [*rewrite_guarded(place), *choosing_statement(place), *python_first(owner)]
         yield from (each for each in found if isinstance(each, Rewrite))
-        reasons = dict.fromkeys(each.reason for each in found if isinstance(each, Declined))
-        reasons.pop("it is an ordinary branch", None)
-        yield from map(Declined, reasons)
+        declined = [each for each in found if isinstance(each, Declined) and each.reason != ORDINARY]
+        # of two reasons for one rewrite the first is the more specific
+        first = {each.rewrite: each for each in reversed(declined) if each.rewrite}
+        yield from dict.fromkeys(each for each in declined if each is first.get(each.rewrite, each))

@@ -18,13 +18,15 @@ from tcready.fixes.rewriters.conditions import (
     without_conversion,
 )
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, bare, expression, is_compiling, line_of, torch_name
-from tcready.fixes.rewriters.shapes import is_pure
+from tcready.fixes.rewriters.shapes import impure_part, is_pure
 from tcready.fixes.rewriters.statements import (
     assigned_in,
     block_of,
-    has_effect,
+    describe_effect,
+    effect_in,
     is_bound,
     is_read_after,
+    quote,
     text,
     times_read,
 )
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
 
 
+LOOP = "while_loop"
 BOOL = "a bool becomes a tensor"
 LATER = "on a GPU it is raised later than in eager code"
-UNTIL_ONE = Declined("the items are tested only until one decides")
+UNTIL_ONE = Declined(
+    "`any` and `all` of a generator stop at the first item that decides. Write `(x > 0).any()` on the whole tensor."
+)
 
 
 def rewrite_operators(place: Located) -> Ways:
@@ -71,7 +76,9 @@ def rewrite_operators(place: Located) -> Ways:
         yield Rewrite(change, (Change((whole,), (bare(made),)),), "a number becomes a tensor", imports)
         return
     if isinstance(whole, cst.BooleanOperation) and not _all_bool(place, whole):
-        yield Declined("it returns one of its operands, which may not be a bool")
+        yield Declined(
+            "`and` and `or` return an operand, which may not be a bool. Compare explicitly, or use `torch.where`."
+        )
         return
     yield Rewrite(change, (Change((whole,), (bare(as_tensor(place, name, tree)),)),), BOOL, imports)
 
@@ -117,16 +124,20 @@ def rewrite_decisions(place: Located) -> Ways:
             unsafe = f"{BOOL}, and of no items at all this raises"
         node = call
     if isinstance(parent, cst.CompIf):
-        yield Declined("how many items are left depends on the data")
+        yield Declined(
+            "The number of items that the comprehension keeps depends on data. Keep all items, and use a mask."
+        )
         return
     if isinstance(parent, cst.GeneratorExp):
         yield UNTIL_ONE
         return
     if made is None:
-        yield Declined("torch has nothing that does the same")
+        yield Declined(f"torch has no function for {quote(node)}. Write it with `torch.where` and reductions.")
         return
     if not is_pure(node) and not isinstance(node, cst.Call):
-        yield Declined("an operand is a call that may have an effect")
+        part = impure_part(node)
+        assert part is not None
+        yield Declined(f"{describe_effect(part)}, and would always be evaluated. Assign its result to a name first.")
         return
     yield Rewrite("Torch evaluates it inside the graph", (Change((node,), (bare(made),)),), unsafe, imports)
 
@@ -191,7 +202,7 @@ def rewrite_equality(place: Located) -> Ways:
     name, imports = torch
     if call.func.attr.value == "_assert":
         if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
-            yield Declined("its condition is not given by position")
+            yield Declined("The condition is passed by keyword or with `*`. Pass it by position.")
             return
         made: cst.BaseExpression = call.with_changes(func=call.func.with_changes(attr=cst.Name("_assert_async")))
         unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
@@ -218,21 +229,37 @@ def rewrite_while(place: Located) -> Ways:
         or any(isinstance(part, (cst.Break, cst.Continue, cst.Return)) for part in each.body)
         for each in body
     ):
-        yield Declined("its body has a block of its own, or leaves in the middle")
+        yield Declined(
+            "The body of the loop contains a block, `else`, `break`, `continue` or `return`. Express these with "
+            "`torch.where`.",
+            rewrite=LOOP,
+        )
         return
-    if any(has_effect(each) for each in body):
-        yield Declined("its body writes to what is not its own")
+    effect = next((part for each in body if (part := effect_in(each)) is not None), None)
+    if effect is not None:
+        yield Declined(
+            f"{describe_effect(effect)}, and the loop body must not do that. Use a local variable, and store it "
+            "after the loop.",
+            rewrite=LOOP,
+        )
         return
     carried = [each for each in given if is_bound(place, loop, each)]
     if python is not None and any(times_read(python, each) for each in given):
-        yield Declined("what Python asks of each round changes in the round")
+        yield Declined(
+            f"The Python part of the condition, {quote(python)}, changes in each iteration. Make it a tensor.",
+            rewrite=LOOP,
+        )
         return
     if not carried or any(each not in carried and is_read_after(place, loop, each) for each in given):
-        yield Declined("what a round works out has no value before the first")
+        yield Declined(
+            "A variable that is read after the loop, or in the next iteration, has no value before the loop. "
+            "Assign one there.",
+            rewrite=LOOP,
+        )
         return
     taken = place.piece.bound
     if {"is_to_go_on", "one_round"} & taken:
-        yield Declined("the names that it would need are taken")
+        yield Declined("The function already uses the names `is_to_go_on` or `one_round`. Rename them.", rewrite=LOOP)
         return
     params = ", ".join(carried)
     row = f"({params},)" if len(carried) == 1 else f"({params})"
@@ -268,7 +295,7 @@ def rewrite_object_assert(place: Located) -> Ways:
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
     if "bool" in place.source.derive(names_in):
-        yield Declined("`bool` means something else here")
+        yield Declined("The name `bool` is assigned to something else here. Rename that.")
         return
     made = expression("bool(a)", a=place.node)
     yield Rewrite(
@@ -292,7 +319,7 @@ def rewrite_check(place: Located) -> Ways:
         return
     name, imports = torch
     if len(call.args) <= position or any(arg.star or arg.keyword for arg in call.args[: position + 1]):
-        yield Declined("its condition is not given by position")
+        yield Declined("The condition is passed by keyword or with `*`. Pass it by position.")
         return
     condition = expression("a.all()", a=call.args[position].value)
     message = call.args[position + 1].value if len(call.args) > position + 1 else None

@@ -26,17 +26,21 @@ def disable_function(path: str, source: Source, line: int) -> Proposal | Decline
     """
     function = _around(source.tree, line)
     if function is None:
-        return Declined("no function stands around it")
+        return Declined("The code is in no function.")
     decorators = [_last_name(each) for each in function.decorator_list]
     if "disable" in decorators:
-        return Declined(f"`{function.name}` is left out of what is compiled already")
+        return Declined(f"`{function.name}` is already excluded from compiling.")
     if PROPERTIES.intersection(decorators):
-        return Declined(f"`{function.name}` is a property: Dynamo runs the whole function that asks for it eagerly")
+        return Declined(
+            f"`{function.name}` is a property, and excluding it would make Dynamo run the function that reads it eagerly."
+        )
     if isinstance(function, ast.AsyncFunctionDef) or _is_generator(function):
-        return Declined(f"`{function.name}` is a generator or a coroutine: what it gives bit by bit is not traced")
+        return Declined(
+            f"`{function.name}` is a generator or a coroutine, and Dynamo does not trace their items from outside."
+        )
     torch = _torch(source.tree)
     if torch is None:
-        return Declined("`torch` means something else in the file")
+        return Declined("The name `torch` is assigned to something else in the file.")
     name, needed = torch
     above = max((i for i, each in enumerate(decorators) if each in DESCRIPTORS), default=-1)
     below = function.decorator_list[above + 1 :]
@@ -44,7 +48,7 @@ def disable_function(path: str, source: Source, line: int) -> Proposal | Decline
     margin = source.lines[at - 1][: len(source.lines[at - 1]) - len(source.lines[at - 1].lstrip())]
     made = f"{margin}@{name}.compiler.disable{source.line_end(at)}"
     edits = (*add_imports(path, source, needed), Edit(path, at, 1, at, 1, made))
-    how = f"`{function.name}` runs eagerly as a whole: one graph ends before it, and the next begins behind it"
+    how = f"`{function.name}` is excluded from compiling: it runs eagerly, between two graphs"
     return Proposal("", how, edits, None)
 
 

@@ -14,7 +14,7 @@ from tcready.static.frontend.source import Source
 
 LACKS = "fake kernel"
 HOW = "Registers a fake kernel for the operator: results have sizes and types of its arguments"
-UNSAFE = "what it gives was seen in calls alone, and is not written anywhere"
+UNSAFE = "the sizes of the results are derived from observed calls only"
 
 
 def register_fake_kernel(path: str, source: Source, line: int, operator: CustomOp) -> Iterator[Proposal | Declined]:
@@ -28,15 +28,16 @@ def register_fake_kernel(path: str, source: Source, line: int, operator: CustomO
     values = _values(call, torch) if call is not None else []
     if call is None or not values:
         yield Declined(
-            f"what `{operator.name}` gives does not have sizes of what it is given: write them in terms of its arguments"
+            f"The results of `{operator.name}` have sizes that its arguments do not have. Write its fake kernel "
+            "in terms of its arguments."
         )
         return
     if torch in source.derive(names_in) and not found:
-        yield Declined("`torch` means something else here")
+        yield Declined("The name `torch` is assigned to something else here. Rename that, or import torch.")
         return
     statement = next((s for s in source.tree.body if first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
     if statement is None:
-        yield Declined("no function stands around it")
+        yield Declined("The call of the operator is in no statement of the file.")
         return
     at = first_line(statement)
     while at > 1 and source.lines[at - 2].startswith("#"):  # a comment belongs to the code below it

@@ -57,7 +57,7 @@ def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Pr
     """Return the proposals for a finding of `rule` in the file that `concrete` reads."""
     place = concrete.locate(finding.line, finding.column, finding.end_line, finding.end_column)
     if place is None:
-        yield Declined("it is no expression of its own")
+        yield Declined("The code is only a part of an expression.")
     else:
         yield from proposals(finding.path, rule, place)
 
@@ -80,7 +80,7 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
     try:
         yield from _proposals(path, rule, place)
     except RecursionError:
-        yield Declined("what stands in the file is nested too deeply")
+        yield Declined("The code of the file is nested too deeply to rewrite it.")
 
 
 def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
@@ -92,7 +92,7 @@ def _proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Dec
         edits = (*changed, *add_imports(path, place.source, way.imports))
         alone = bool(changed) and edits == changed and _parses(*_around(place.source, changed))
         if not alone and not _parses(place.source.text, edits):
-            yield Declined("what it would be written as does not parse")
+            yield Declined("The rewritten code would not parse.")
             continue
         yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings, way.silences, way.asserts)
 

@@ -79,6 +79,9 @@ class Declined:
     """Why the code stays as it is."""
 
     reason: str
+    """Whole sentences: what is in the way, and what a user can do."""
+    rewrite: str = ""
+    """The function of torch that the code would be rewritten with, if the reason is about that alone."""
 
 
 @dataclass(frozen=True)
