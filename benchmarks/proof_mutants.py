@@ -44,7 +44,7 @@ KINDS = {"wrong": wrong_patches.KINDS, "right": right_patches.KINDS}
 WORST_WRONG, LEAST_RIGHT = 0.02, 0.95
 TRIES = 12
 """Patches that are made for one case, until one counts."""
-OF_BREAKS = ("the break is still there", "it breaks in what was written anew")
+OF_BREAKS = ("Dynamo still breaks the graph there", "Dynamo breaks the graph in the new code")
 """How the reasons begin for which a patch that does the same is refused since a break of the model stays."""
 PATIENCE = 15
 """Seconds after which no further patch is searched for one case."""

@@ -18,7 +18,7 @@ from tcready.schema.observation import Observation
 from tcready.schema.proof import FixChange, FixedTarget, FixResult
 from tcready.source.edits import apply_edits, between
 
-OVERLAPS = "it overlaps what is changed for another target: run fix again"
+OVERLAPS = "it overlaps a change for another target: run fix again"
 _Key = TypeVar("_Key")
 
 

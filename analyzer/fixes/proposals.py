@@ -65,7 +65,7 @@ _SETTING = re.compile(
 )
 """A setting as `fix` writes it, or its name alone."""
 OVERLAPS = "it overlaps another change: run fix again"
-NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
+NOTHING_GAINED = "it gains nothing: Dynamo breaks the graph at a later line instead, and captures no more operations"
 
 
 def reject_notebooks(names: Iterable[str]) -> None:
@@ -143,10 +143,10 @@ def _with_others(work: FixRounds, each: Done, texts: Mapping[str, str], *, own: 
     trial = found.trials[0]
     reason = why_spoiled(before, trial)
     if reason is None and trial.raises is not None and not work.wanted.unsafe:
-        reason = f"another exception is raised: {trial.raises}"
+        reason = f"another exception: {trial.raises}"
     may_assert = trial.only_asserts and any(change.only_asserts for change in result.changes)
     if reason is None and trial.holding_back and not may_assert and not work.wanted.unsafe:
-        reason = f"it does not hold {trial.holding_back}"
+        reason = f"it fails {trial.holding_back}"
     if reason is not None:
         return reason
     seen = trial.observation
@@ -471,7 +471,15 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
         cell = place_in(concrete[finding.path].source.cells, finding.line)
         if cell is not None:
             place = path_in(finding.path, cell)
-            found.no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
+            found.no_fix.append(
+                NoFix(
+                    place,
+                    cell.line,
+                    rule.code,
+                    finding.gb_ids,
+                    "The code is in a notebook, and `tcready fix` changes only .py files.",
+                )
+            )
             continue
         ways = list(wanted.filter_output(for_finding(concrete[finding.path], rule, finding)))
         proposals = [way for way in ways if isinstance(way, Proposal)]

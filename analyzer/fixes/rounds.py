@@ -61,7 +61,7 @@ OPEN_ON_MODULES = "allow_unspec_int_on_nn_module"
 """The setting that keeps an integer attribute of a module symbolic in compiled code."""
 OF_A_MODULE = re.compile(r"\.\w+ == -?\d+$")
 """The guard on such an integer."""
-NOT_NEEDED = "not needed: the other changes do as much without it"
+NOT_NEEDED = "not needed: the other changes achieve the same without it"
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on values of tensors, and their consequences: they occur at the second call as at the first."""
 
@@ -237,7 +237,7 @@ class FixRounds:
             site = others[0]
             path = self.files.path(site.path)
             line = self.files.original_line(str(path), site.line) if path is not None else site.line
-            how = "One eager call before the model is compiled: what the first call makes is there then"
+            how = "One eager call before the model is compiled, for what only the first call creates"
             change = FixChange(
                 site.path, line, site.symbol, None, tuple(site.gb_ids), how, (), (), None, "not_run",
                 round=number, called_before=True,
@@ -426,7 +426,7 @@ class FixRounds:
                 for added in more
             ]
             result, request, gone = self.tried(
-                [(f"{describe(each)}, jointly", sources, each.settings) for each in wholes], settings
+                [(f"{describe(each)}, together", sources, each.settings) for each in wholes], settings
             )
             if result.failure is not None:
                 return None
@@ -437,7 +437,7 @@ class FixRounds:
                     edits_of_rest = tuple(edit for each in rest for edit in each.edits)
                     joint = dataclasses.replace(change, edits=edits_of_rest, settings=added)
                     return [*(each.change for each in accepted), joint], trial.observation
-                self.announce(f"jointly they do not hold: {change.reason or change.unsafe}")
+                self.announce(f"tried together, they fail: {change.reason or change.unsafe}")
         return None
 
     def _with_more(
@@ -529,7 +529,7 @@ class FixRounds:
             if change.state in ("proved", "one_side"):
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
-            self.announce(f"together they do not hold: {change.reason or change.unsafe}")
+            self.announce(f"tried together, they fail: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
         return [chosen[0].change], left, runs[accepted.index(chosen[0])], None
 
@@ -673,33 +673,37 @@ class FixRounds:
         taken = {side.test for side in result.sides if side.true or side.false or side.alone_true or side.alone_false}
         for span in gone.turned:
             if span not in taken:
-                return f"no call asks {self._shown(span.path)}:{span.line}, which is changed"
+                return f"no call evaluates the changed test at {self._shown(span.path)}:{span.line}"
         for span in result.not_run:
             if span in gone.statements:
-                return f"no call runs {self._shown(span.path)}:{span.line}, which is changed"
+                return f"no call runs the changed code at {self._shown(span.path)}:{span.line}"
         traced = {each.path: each.ranges for each in trial.observation.traced}
         for span in trial.not_run:  # what only compiled code does is compared there
             ranges = traced.get(self._shown(span.path), ())
             seen = any(first <= span.end_line and span.line <= last for first, last in ranges)
             if span not in gone.compiled or not seen:
-                return f"no call runs what is written anew for line {span.line} of {self._shown(span.path)}"
+                return f"no call runs the new code for {self._shown(span.path)}:{span.line}"
         for side in trial.sides:
             true, false = side.true + side.alone_true, side.false + side.alone_false
             if not (true and false):
                 text = written_at(sources[side.test.path], side.test)
                 never = "true" if false or not true else "false"
-                return f"no inputs were found that make `{text}` {never}, which is new (line {side.test.line})"
+                return f"no inputs were found that make the new test `{text}` {never} (line {side.test.line})"
         for span in gone.once:
             where = f"{self._shown(span.path)}:{span.line}"
-            return f"{where} is run once, at import: no call shows what its values decide"
+            return f"{where} runs once, at import, so no call shows what depends on its values"
         for span in gone.takes:
-            return f"{self._shown(span.path)}:{span.line} takes other parameters: no call shows who passes them"
+            where = f"{self._shown(span.path)}:{span.line}"
+            return f"the function at {where} takes other parameters, and no call shows what other callers pass"
         for span in gone.unread:
             where = f"{self._shown(span.path)}:{span.line}"
-            return f"{where} no longer reads a parameter, an attribute set to one or a method: no call shows others"
+            return (
+                f"the function at {where} no longer reads a parameter, an attribute set from one, or a method, "
+                "and no call varies that"
+            )
         for span in gone.declared:
             where = f"{self._shown(span.path)}:{span.line}"
-            return f"{where} is declared otherwise, or not any more: no call shows what depends on that"
+            return f"the declaration at {where} is changed or removed, and no call shows what depends on it"
         return None
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:

@@ -12,8 +12,8 @@ from tcready.schema.proof import FixChange, FixResult, setting_line, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable can set too (torch/_dynamo/config.py, 2.11 to 2.14)."""
-SET = "to be set before the model is compiled"
-CALL = "call the model once before it is compiled: no patch does that"
+SET = "set before the model is compiled"
+CALL = "call the model once before it is compiled (that is not in the patch)"
 
 
 def text(result: FixResult) -> str:
@@ -28,7 +28,9 @@ def text(result: FixResult) -> str:
             lines.append(f"{named}breaks {run.breaks_before} -> {run.breaks_after}{share}")
     lines += _beside_the_files(result)
     if result.breaks_before is None and any(change.state == "not_run" for change in result.refused):
-        lines.append("--verify proves by runs what is not safe by construction; --unsafe includes it as it is")
+        lines.append(
+            "--verify runs the model to prove changes that are not safe by construction; --unsafe includes them unproved"
+        )
     if not (result.changes or result.refused or result.no_fix or result.failure):
         lines.append("nothing to change")
     return "".join(f"{visible(line)}\n" for line in lines)
@@ -56,7 +58,7 @@ def _beside_the_files(result: FixResult) -> Iterator[str]:
     """Return what is needed in addition to the patch."""
     settings = settings_code(result)
     if settings:
-        yield f"{SET}; no file has these, and no patch:"
+        yield f"{SET} (these lines are in no file, and not in the patch):"
         yield from (f"    {line}" for line in settings)
     if any(change.called_before for change in result.changes):
         yield CALL
@@ -81,7 +83,7 @@ def _change(change: FixChange) -> Iterator[str]:
     assert change.proof is not None
     yield f"    {'proved: ' if change.state == 'proved' else ''}{proof_words(change.proof)}"
     if change.reason:
-        yield f"    on one side: {change.reason}"
+        yield f"    not fully covered by the calls: {change.reason}"
     if change.condition:
         yield f"    it holds, except {change.condition}"
     if change.unsafe:
@@ -113,7 +115,7 @@ def proof_text(change: FixChange) -> str:
     """Return the result of verifying one patch, for people."""
     words = {
         "proved": "holds",
-        "one_side": "not shown on both sides",
+        "one_side": "is not fully covered by the calls",
         "refuted": "does not hold",
         "not_run": "was not run",
     }

@@ -83,7 +83,7 @@ def test_a_setting_is_refused_if_each_call_compiles_again(body: str, calls: str,
     trial = tried(tmp_path, model(body), SCALARS)
     assert trial.difference is None
     assert trial.not_lasting == (
-        f"each call {calls} compiles again `Model.forward` (`{guard}` is guarded); at Dynamo's limit it runs eagerly"
+        f"each call {calls} recompiles `Model.forward` (guard `{guard}`); at Dynamo's recompile limit, the code runs eagerly"
     )
 
 
@@ -120,7 +120,7 @@ def test_a_setting_that_raises_for_empty_inputs_holds_except_for_these(tmp_path:
     trial = tried(tmp_path, model(*SPLIT), SCALARS)
     assert trial.difference is None
     assert (trial.condition or "").startswith(
-        "for empty inputs: with a backend that works on operators it raises BackendCompilerFailed: Pending"
+        "for empty inputs: compiled with `aot_eager`, it raises BackendCompilerFailed: Pending"
     )
 
 
@@ -153,7 +153,7 @@ def test_a_setting_is_compiled_with_inductor(mode: Mode, tmp_path: Path) -> None
 def test_an_edit_says_what_still_compiles_at_every_call(tmp_path: Path) -> None:
     trial = tried(tmp_path, model("self.seen.append(1)", "y = y * 2"), edited=("y * 2", "2 * y"))
     assert (trial.difference, trial.not_lasting) == (None, None)
-    assert trial.recompiled == "`Model.forward` (`len(self.seen) == 4` is guarded)"
+    assert trial.recompiled == "`Model.forward` (guard `len(self.seen) == 4`)"
 
 
 @pytest.mark.slow

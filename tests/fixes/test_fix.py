@@ -644,7 +644,7 @@ def test_what_no_call_runs_is_not_proved(project: Path) -> None:
     git(project, "checkout", "-q", "model.py")
     done = tcready(project, "prove", "-", "model.py", stdin=patch)
     assert done.returncode == 1
-    assert "no call runs model.py:23, which is changed" in done.stdout
+    assert "no call runs the changed code at model.py:23" in done.stdout
 
 
 def test_what_a_change_takes_away() -> None:
@@ -717,7 +717,7 @@ def test_a_higher_limit_is_not_given_where_another_setting_makes_it_needless(pro
     assert found["settings"] == {}
     assert found["settings_code"] == ["torch._dynamo.config.allow_unspec_int_on_nn_module = True"]
     reasons = {tuple(each["settings"]): each["reason"] for each in found["refused"]}
-    assert reasons["recompile_limit=64",] == "not needed: the other changes do as much without it"
+    assert reasons["recompile_limit=64",] == "not needed: the other changes achieve the same without it"
     assert found["breaks_after"] == 1  # the one that is asked for
     left = [LIMIT.splitlines()[line - 1].strip() for _, line in found["left"]]
     assert left == ["torch._dynamo.graph_break()"]
@@ -1019,7 +1019,7 @@ def test_printing_behind_the_graph_is_proved_by_what_is_printed(tmp_path: Path) 
     assert found.changes == ()
     refused = [change.reason or "" for change in found.refused if SPEAKS in change.how]
     assert len(refused) == 1
-    assert "compiled code differs from eager code: it prints 'mean tensor(" in refused[0]
+    assert "compiled code differs from eager code: only compiled code prints 'mean tensor(" in refused[0]
 
 
 SPEAKS = "reorderable_logging_functions"
@@ -1074,7 +1074,7 @@ def test_what_is_compiled_at_every_call_is_compiled_once_with_a_buffer(tmp_path:
     (change,) = found.changes
     assert (change.rule, change.state, change.fewer_compiles) == ("TCR311", "proved", True)
     assert change.unsafe is not None
-    assert change.unsafe.startswith("step is a tensor after the call where it was a number; who reads `step`")
+    assert change.unsafe.startswith("after the call, step is a tensor instead of a number; code that reads `step`")
     assert change.proof is not None
     assert (change.proof.compiled_again_before, change.proof.compiled_again_after) == (2, 0)
     assert '+        self.register_buffer("step", torch.tensor(0), persistent=False)' in found.patch

@@ -70,11 +70,11 @@ def test_less_compiling_is_a_gain_if_no_line_breaks_that_did_not() -> None:
     assert (found.proof.compiled_again_before, found.proof.compiled_again_after) == (2, 1)
     for reasons in (("n == 0", "n == 1"), ("n == 0", "n == 1", "n == 2")):
         found = of(again(broken, *reasons), before, fewer_compiles=True)
-        assert found.reason == f"functions are compiled again {len(reasons)} times, 2 before"
+        assert found.reason == f"functions recompile {len(reasons)} times, 2 times before the change"
     found = of(again(observation((1, 4))), before, fewer_compiles=True)
-    assert found.reason == "a line breaks that did not (m.py:1)"
+    assert found.reason == "Dynamo breaks the graph at a line where it did not before (m.py:1)"
     found = of(again(observation((4,), 0.4)), before, fewer_compiles=True)
-    assert (found.reason or "").startswith("less is captured")
+    assert (found.reason or "").startswith("fewer operations are captured")
 
 
 def test_a_break_that_is_gone_is_proved_though_another_is_left() -> None:
@@ -87,11 +87,11 @@ def test_a_break_that_is_gone_is_proved_though_another_is_left() -> None:
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        (observation((2, 4)), "it breaks in what was written anew (m.py:2)"),
-        (observation((1, 4)), "a line breaks that did not (m.py:1)"),
-        (observation((4,), 0.4), "less is captured: 40.0% of the operations, 50.0% before"),
+        (observation((2, 4)), "Dynamo breaks the graph in the new code (m.py:2)"),
+        (observation((1, 4)), "Dynamo breaks the graph at a line where it did not before (m.py:1)"),
+        (observation((4,), 0.4), "fewer operations are captured in graphs: 40.0%, 50.0% before the change"),
         (replace(observation((4,)), stages=(Stage("capture", "fail", "no", reason="error"),)), "capture: no"),
-        (replace(observation((4,)), stages=()), "it was not captured"),
+        (replace(observation((4,)), stages=()), "Dynamo did not capture the changed code"),
     ],
 )
 def test_a_change_that_does_not_hold_says_why(after: Observation, words: str) -> None:
@@ -99,9 +99,12 @@ def test_a_change_that_does_not_hold_says_why(after: Observation, words: str) ->
 
 
 def test_a_break_that_stays_and_a_fullgraph_that_is_lost() -> None:
-    assert of(observation((4,)), observation((5,))).reason == "the break is still there"
+    assert of(observation((4,)), observation((5,))).reason == "Dynamo still breaks the graph there"
     whole = observation((), 1.0, "pass")
-    assert of(observation((), 1.0, "fail"), whole).reason == "fullgraph=True compiled before, and does not"
+    assert (
+        of(observation((), 1.0, "fail"), whole).reason
+        == "`fullgraph=True` compiles before the change, and fails with it"
+    )
 
 
 def test_what_lay_behind_a_break_was_not_traced_and_is_no_new_break() -> None:
@@ -119,7 +122,7 @@ def test_what_a_caller_notices_all_the_same() -> None:
     slow = Trial("x", observation(()), seconds=1.2e-3)
     assert of(observation((4,)), trial=slow).unsafe == "an eager call takes 1.20 times as long"
     raising = Trial("x", observation(()), raises="A became B")
-    assert of(observation((4,)), trial=raising).unsafe == "another exception is raised: A became B"
+    assert of(observation((4,)), trial=raising).unsafe == "another exception: A became B"
     differs = Trial("x", observation(()), difference="other values", differs="value")
     assert (of(observation((4,)), trial=differs).state, of(observation((4,)), trial=differs).reason) == (
         "refuted",
@@ -130,4 +133,4 @@ def test_what_a_caller_notices_all_the_same() -> None:
 def test_what_keeps_a_function_out_must_win_something() -> None:
     assert of(observation((1, 2, 4), 0.9), keeps_out=True).state == "proved"
     kept = of(observation((1, 2, 4), 0.5), keeps_out=True)
-    assert kept.reason == "no more is captured: 50.0% of the operations, 50.0% before"
+    assert kept.reason == "no more operations are captured in graphs: 50.0%, 50.0% before the change"

@@ -130,7 +130,7 @@ def test_no_change_is_offered(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("fix", "nb.ipynb", "--apply") == 2
     assert "not notebooks" in capsys.readouterr().err
     assert run("fix", ".", "--apply", "--unsafe", "--allow-dirty") in (0, 1)
-    assert "nb.ipynb:cell 3:7 TCR101: no change\n    it stands in a notebook" in capsys.readouterr().err
+    assert "nb.ipynb:cell 3:7 TCR101: no change\n    The code is in a notebook" in capsys.readouterr().err
     assert (folder / "nb.ipynb").read_bytes() == before
 
 

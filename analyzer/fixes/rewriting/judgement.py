@@ -87,7 +87,7 @@ def judge_trial(
         return Judgement("refuted", reason, None, proof)
     unsafe = None
     if trial.raises is not None:
-        unsafe = f"another exception is raised: {trial.raises}"
+        unsafe = f"another exception: {trial.raises}"
     elif lines and trial.seconds and result.seconds and trial.seconds > result.seconds * SLOWER + NOISE:
         unsafe = f"an eager call takes {trial.seconds / result.seconds:.2f} times as long"
     elif trial.notice is not None:
@@ -147,7 +147,7 @@ def _refuted(
         return (
             None
             if captures_more(before, after)
-            else f"no more is captured: {_percent(other)} of the operations, {_percent(one)} before"
+            else f"no more operations are captured in graphs: {_percent(other)}, {_percent(one)} before the change"
         )
     known = {(site.path, site.line) for site in before.break_sites}
     traced = {
@@ -159,14 +159,16 @@ def _refuted(
         if was is not None and (path, was) in known:
             remaining += 1
         elif was is None:
-            return f"it breaks in what was written anew ({path}:{line})"
+            return f"Dynamo breaks the graph in the new code ({path}:{line})"
         elif (path, was) in traced:
-            return f"a line breaks that did not ({path}:{line})"
+            return f"Dynamo breaks the graph at a line where it did not before ({path}:{line})"
     if fewer_compiles:
         if compiled_again(after) >= compiled_again(before):
-            return f"functions are compiled again {compiled_again(after)} times, {compiled_again(before)} before"
+            return (
+                f"functions recompile {compiled_again(after)} times, {compiled_again(before)} times before the change"
+            )
     elif known and remaining == len(known) and is_captured(before):
-        return "the break is still there"
+        return "Dynamo still breaks the graph there"
     return trial.not_lasting or _takes_less(before, after)
 
 
@@ -181,7 +183,7 @@ def why_spoiled(own: Observation, trial: Trial) -> str | None:
     if differs is not None:
         return differs
     if breaks(after) > breaks(own):
-        return f"more lines break: {breaks(after)}, {breaks(own)} before"
+        return f"Dynamo breaks the graph at more lines: {breaks(after)}, {breaks(own)} before the change"
     return _takes_less(own, after)
 
 
@@ -193,7 +195,7 @@ def _differs(trial: Trial) -> str | None:
     failed = next((s for s in after.stages if s.state == "fail" and s.stage != "fullgraph"), None)
     if failed is not None:
         return f"{failed.stage}: {failed.detail}"
-    return "it was not captured" if _passed(after, "capture") is None else None
+    return "Dynamo did not capture the changed code" if _passed(after, "capture") is None else None
 
 
 def _eager_operations(seen: Observation) -> float:
@@ -209,9 +211,9 @@ def _takes_less(before: Observation, after: Observation) -> str | None:
         and (other is None or other < one - 1e-9)
         and _eager_operations(after) > _eager_operations(before)
     ):
-        return f"less is captured: {_percent(other)} of the operations, {_percent(one)} before"
+        return f"fewer operations are captured in graphs: {_percent(other)}, {_percent(one)} before the change"
     if _passed(before, "fullgraph") and not _passed(after, "fullgraph"):
-        return "fullgraph=True compiled before, and does not"
+        return "`fullgraph=True` compiles before the change, and fails with it"
     return None
 
 

@@ -325,7 +325,7 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
     place = f"{change.path}:{change.line} {change.rule or ' '.join(change.gb_ids)}"
     known = {
         "proved": f"proved: {proof_words(change.proof)}" if change.proof else "proved",
-        "one_side": "shown on one side of a branch alone",
+        "one_side": "not fully covered by the calls",
         "refuted": "does not hold",
         "not_run": "not run",
     }[change.state]

@@ -106,33 +106,36 @@ def difference(
 ) -> tuple[Differs, str] | None:
     """The first difference in one line; None if a caller sees no difference. `ignored` is the result of `restless`."""
     if before.error != after.error:
-        return "exception", f"{_ending(before)} became {_ending(after)}"
+        return "exception", _other_exception(before, after)
     if before.structure != after.structure:
-        return "value", "the output has another structure"
+        return "value", "the structure of the output differs"
     if found := _of(before.outputs, after.outputs) or _of_small(before.outputs, after.outputs):
         return "value", found
     if before.strides != after.strides:
-        return "value", "an output lies in memory in another order: its strides differ"
+        return "value", "the strides of an output differ"
     if before.differentiable != after.differentiable:
-        return "gradient", "a tensor requires grad, or has no part in autograd, in one of them alone"
+        return "gradient", "an output requires grad, or can take part in autograd, in one of the two calls only"
     if found := _named(before.gradients, after.gradients, "gradient of "):
         return "gradient", found
     if found := _of(before.inputs, after.inputs):
-        return "state", f"what was passed is left otherwise: {found}"
+        return "state", f"an argument differs after the call: {found}"
     if found := _state(before, after, ignored) or _moved_names(before, after, ignored):
         return "state", found
-    if found := _named(_left(before, ignored), _left(after, ignored), "by the call "):
+    if found := _named(_left(before, ignored), _left(after, ignored), "changed by the call: "):
         return "state", found
-    if found := _named(_process(before, ignored), _process(after, ignored), "by the call "):
+    if found := _named(_process(before, ignored), _process(after, ignored), "changed by the call: "):
         return "state", found
     if less := Counter(before.modules) - Counter(after.modules):
-        return "state", f"the module {next(iter(less))} is called less often: its hooks are, too"
+        return "state", f"the module {next(iter(less))} is called less often, and so are its hooks"
     if before.modules == after.modules and (fewer := Counter(before.by_position) - Counter(after.by_position)):
-        return "state", f"the module {next(iter(fewer))} gets fewer arguments by position: its hooks do, too"
+        return "state", f"the module {next(iter(fewer))} gets fewer positional arguments, and so do its hooks"
     if more_written := Counter(after.written) - Counter(before.written):
-        return ("state", f"what the module {next(iter(more_written))} gives is written to afterwards: its hooks see it")
+        return (
+            "state",
+            f"the output of the module {next(iter(more_written))} is written to later, which its hooks see",
+        )
     if joined := sorted(after.shared - before.shared):
-        return "state", f"{described(joined[0])} share memory, or are one object, and did not before"
+        return "state", f"{described(joined[0])} share memory or are one object, and did not before"
     if text := printed_otherwise(before.printed, after.printed, ignored):
         return "state", text
     if before.random != after.random:
@@ -149,7 +152,7 @@ def printed_otherwise(before: str, after: str, ignored: frozenset[str]) -> str |
     lines = Counter(before.splitlines()), Counter(after.splitlines())
     for (one, other), when in (((lines[0], lines[1]), "before"), ((lines[1], lines[0]), "after")):
         if line := next(iter(one - other), None):
-            return f"another text is printed: {line[:LONG]!r} {when} the change alone"
+            return f"other text is printed: {line[:LONG]!r} only {when} the change"
     return "the same text is printed in another order"
 
 
@@ -169,23 +172,23 @@ def noticed(before: Behaviour, after: Behaviour) -> str | None:
     """Return what a caller may notice although nothing differs: a module (with its hooks) that is called more often, or
     a tensor in place of a stored number."""
     if more := Counter(after.modules) - Counter(before.modules):
-        return f"the module {next(iter(more))} is called more often: its hooks are, too"
+        return f"the module {next(iter(more))} is called more often, and so are its hooks"
     if [*before.modules] != [*after.modules]:
-        return "modules are called in another order: their hooks are, too"
+        return "modules are called in another order, and so are their hooks"
     for name, outputs in before.given.items():
         pairs = [*zip(outputs, after.given.get(name, outputs), strict=False)]
         if any(shape != other for (_, shape), (_, other) in pairs):
-            return f"the module {name} returns another shape: its hooks see it"
+            return f"the module {name} returns another shape, which its hooks see"
         if not all(_are_near(mean, other) for (mean, _), (other, _) in pairs):
-            return f"the module {name} gives other values: its hooks see them"
+            return f"the module {name} returns other values, which its hooks see"
     names = [
         name
         for name, value in before.state.items()
         if type(value) in (bool, int, float) and isinstance(after.state.get(name), torch.Tensor)
     ]
     if len(names) == 1:
-        return f"{names[0]} is a tensor after the call where it was a number"
-    return f"{', '.join(names)} are tensors after the call where they were numbers" if names else None
+        return f"after the call, {names[0]} is a tensor instead of a number"
+    return f"after the call, {', '.join(names)} are tensors instead of numbers" if names else None
 
 
 def _are_near(one: float, other: float) -> bool:
@@ -196,7 +199,7 @@ def another_message(before: Behaviour, after: Behaviour) -> str | None:
     """Return a different message of a user exception; messages of torch's own may differ."""
     if before.error is None or before.error != after.error or not before.raised:
         return None
-    return None if before.message == after.message else f"{_ending(before)} became {_ending(after)}"
+    return None if before.message == after.message else _other_exception(before, after)
 
 
 def compiled_difference(eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()) -> str | None:
@@ -207,7 +210,7 @@ def compiled_difference(eager: Behaviour, compiled: Behaviour, ignored: frozense
     if eager.error is not None:
         return None
     if eager.structure != compiled.structure:
-        return "the output has another structure"
+        return "the structure of the output differs"
     return (
         _of(eager.outputs, compiled.outputs)
         or _named(eager.gradients, compiled.gradients, "gradient of ")
@@ -236,14 +239,16 @@ def spoken_otherwise(eager: Behaviour, compiled: Behaviour, ignored: frozenset[s
     texts = [_without_moving_numbers(each.printed, ignored) for each in (compiled, eager)]
     lines = [Counter(text.splitlines()) for text in texts]
     more = next(iter(lines[0] - lines[1]), None)
-    return None if more is None else f"it prints {more[:LONG]!r}"
+    return None if more is None else f"only compiled code prints {more[:LONG]!r}"
 
 
 def ends_otherwise(eager: Behaviour, compiled: Behaviour) -> str | None:
     """Return the exception of one of them, if the other raises nothing."""
     if (eager.error is None) == (compiled.error is None):
         return None
-    return f"{_ending(eager)} became {_ending(compiled)}"
+    if eager.error is None:
+        return f"only compiled code raises {_exception(compiled)}"
+    return f"only eager code raises {_exception(eager)}"
 
 
 def _counters(seen: Behaviour) -> Behaviour:
@@ -253,7 +258,7 @@ def _counters(seen: Behaviour) -> Behaviour:
 
 def _moved_names(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
     one, other = ({k: v for k, v in each.names.items() if k not in ignored} for each in (before, after))
-    return _named(one, other, "by the call ")
+    return _named(one, other, "changed by the call: ")
 
 
 def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
@@ -273,11 +278,20 @@ def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str 
         {k: v for k, v in mine.items() if not k.endswith(REPLACED) or k in theirs}
         for mine, theirs in ((one, other), (other, one))
     )
-    return _named(one, other, "after the call ")
+    return _named(one, other, "after the call, ")
 
 
-def _ending(seen: Behaviour) -> str:
-    return "no exception" if seen.error is None else f"{seen.error}: {seen.message}"[: LONG // 2]
+def _other_exception(before: Behaviour, after: Behaviour) -> str:
+    """Describe the exceptions of two calls, of which at least one raises."""
+    if after.error is None:
+        return f"it no longer raises {_exception(before)}"
+    if before.error is None:
+        return f"it raises {_exception(after)}, and did not before"
+    return f"it raises {_exception(after)} instead of {_exception(before)}"
+
+
+def _exception(seen: Behaviour) -> str:
+    return f"{seen.error}: {seen.message}"[: LONG // 2]
 
 
 def _of(before: list[Any], after: list[Any]) -> str | None:
@@ -310,7 +324,7 @@ SMALL_APART = 0.05
 def _named(before: Mapping[str, Any], after: Mapping[str, Any], what: str) -> str | None:
     for name in dict.fromkeys([*before, *after]):
         if name not in before or name not in after:
-            return f"{what}{name} is there in one of them alone"
+            return f"{what}{name} exists in one of the two calls only"
         one, other = _as_tensor(before[name], after[name])
         if found := compare(one, other).difference:
             return f"{what}{name}: {found.removeprefix('output 0: ')}"

@@ -122,8 +122,8 @@ class Key:
     @property
     def words(self) -> str:
         """Describe the call for people."""
-        what = f"{self.function.name} alone, " if self.function else ""
-        return f"{what}{MODES[self.mode]}, seed {self.seed}, inputs {self.variation}"
+        what = f"`{self.function.name}` called by itself, " if self.function else ""
+        return f"{what}{MODES[self.mode]}, seed {self.seed}, {inputs_in_words(self.variation)}"
 
     @property
     def only(self) -> str:
@@ -133,6 +133,11 @@ class Key:
         given = f"{GIVEN}, "
         setting = self.variation.removeprefix(given)
         return setting if self.variation.startswith(given) else f"for inputs {self.variation}"
+
+
+def inputs_in_words(variation: str) -> str:
+    """Describe the inputs of a call for people."""
+    return variation.replace(GIVEN, "given inputs", 1) if variation.startswith(GIVEN) else f"inputs {variation}"
 
 
 MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inference"})

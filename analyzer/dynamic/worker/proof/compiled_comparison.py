@@ -157,7 +157,7 @@ def _compare_compiled(
                 trial = _with_exceptions(trial, key, expected, actual)
             if expected.raised and key in trace.left and trace.left[key] is None:
                 if found := left_by_exception(expected, actual, compiling.ignored):
-                    text = f"where it is compiled and raises, what was written before is lost: {found} ({key.words})"
+                    text = f"if compiled code raises, earlier writes are lost: {found} ({key.words})"
                     trial = replace(trial, raises=trial.raises or text)
             values = key in chosen or apart or key.variation in FINITE
             found = (
@@ -221,7 +221,7 @@ def _compare_training(models: Models, request: ProofRequest, trace: CallTrace, t
     if not wanted:
         return trial
     if error := _raised_below(models, "train", wanted):
-        return replace(trial, notice=f"compiled in {MODES['train']} it raises {error}")
+        return replace(trial, notice=f"compiled in {MODES['train']}, it raises {error}")
     compiling = _compiling(models, request, trace, "train")
     taking_sides = [replace(key, mode="train") for key in trace.telling if _is_compiled(key)]
     for key in dict.fromkeys([wanted[0][0], *taking_sides]):

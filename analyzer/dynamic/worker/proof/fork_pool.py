@@ -80,7 +80,7 @@ def _answer_request(
         return max(LEAST, (work.options.timeout - (time.monotonic() - began)) / (left + 1))
 
     if known is None or not known.covers(request):
-        journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
+        journal.begin("import", "proof: calls of the unmodified code, with varied inputs")
         known = _call_unmodified(work, request, room, fresh, trace, share(len(request.variants)))
     result = known.result
     first_request, variants = known.request, request.variants
@@ -207,4 +207,4 @@ def _in_child(
     if os.WIFSIGNALED(status):
         return failed(f"the process died by {signal.Signals(os.WTERMSIG(status)).name}", False)
     reason = f": {json.loads(why.read_text('utf-8'))}" if why.exists() else ""
-    return failed(f"the process that tried it failed{reason}", False)
+    return failed(f"the process that tried the change failed{reason}", False)

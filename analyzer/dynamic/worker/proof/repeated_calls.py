@@ -18,7 +18,7 @@ from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.toolchain import missing_toolchain
 from tcready.dynamic.worker.proof.behaviour import Behaviour
-from tcready.dynamic.worker.proof.calls import MODES, Key
+from tcready.dynamic.worker.proof.calls import MODES, Key, inputs_in_words
 from tcready.dynamic.worker.proof.compiling import Compiling
 from tcready.dynamic.worker.proof.input_changes import (
     dimensions,
@@ -167,12 +167,14 @@ class LaterCalls:
             again.append({event.place: _guard(event) for event in record.recompiles})
             only_empty = words == EMPTY
             if compiled.error is not None:
-                text = f"it raises {_exception(compiled)} (inputs {words})"
+                text = f"it raises {_exception(compiled)} ({inputs_in_words(words)})"
                 return Later(error=text, only_empty=only_empty)
             if eager.random != compiled.random:  # it draws other numbers, so its values say nothing
                 continue
             if found := self._differing(eager, compiled, compiling.ignored):
-                return Later(difference=f"it differs from eager code: {found} (inputs {words})", only_empty=only_empty)
+                return Later(
+                    difference=f"it differs from eager code: {found} ({inputs_in_words(words)})", only_empty=only_empty
+                )
         always: dict[Place, str] = {}
         if len(again) > LAST:
             *others, last = again[-LAST:]
@@ -272,7 +274,7 @@ class TrainingStudy:
             return trial
         before = self._without_settings(mode, kind) if self.usual else Later()
         if seen.fails and self.usual and not before.fails:
-            text = f"with a backend that works on operators {seen.fails}"
+            text = f"compiled with `aot_eager`, {seen.fails}"
             if seen.only_empty:
                 condition = f"for empty inputs: {text}"
                 return replace(trial, condition="; ".join(filter(None, (trial.condition, condition))))
@@ -284,7 +286,7 @@ class TrainingStudy:
             trial = replace(trial, recompiled=functions)
         gains_nothing = not before.again if kind.may_recompile else before.settled >= seen.settled
         if self.usual and gains_nothing:
-            text = f"each call {kind.words} compiles again {functions}; at Dynamo's limit it runs eagerly"
+            text = f"each call {kind.words} recompiles {functions}; at Dynamo's recompile limit, the code runs eagerly"
             return replace(trial, not_lasting=text)
         return trial
 
@@ -297,9 +299,9 @@ class TrainingStudy:
         if seen.fails is None or (mode == "infer" and self._without_settings(mode, kind).fails):
             return trial
         if mode == self.models.context.work.options.mode:
-            text = f"with a backend that works on operators {seen.fails}, in {MODES[mode]}"
+            text = f"compiled with `aot_eager` in {MODES[mode]}, {seen.fails}"
             return replace(trial, difference=text, differs="compiled")
-        return replace(trial, notice=f"compiled in {MODES[mode]} {seen.fails}")
+        return replace(trial, notice=f"compiled in {MODES[mode]}, {seen.fails}")
 
     def _with_inductor(self, trial: Trial, mode: Mode) -> Trial:
         """Add the exception that one call raises if Inductor compiles it. Outputs are not compared: it rounds
@@ -325,4 +327,4 @@ def _named(again: Mapping[Place, str], context: Context) -> str:
     """Name the recompiled functions, and quote their guards."""
     names = context.names
     found = {names.symbol(place.path, place.line, place.name): guard for place, guard in again.items()}
-    return ", ".join(f"`{symbol}` (`{guard}` is guarded)" for symbol, guard in found.items())
+    return ", ".join(f"`{symbol}` (guard `{guard}`)" for symbol, guard in found.items())

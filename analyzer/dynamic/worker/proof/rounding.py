@@ -232,14 +232,14 @@ def _wide(
     found = []
     sides = ((SIDES[1], wide.after),) if compiled else zip(SIDES, (wide.before, wide.after), strict=True)
     for side, calls in sides:
-        call = calls.get(key, "the time did not suffice for the call in a wide dtype")
+        call = calls.get(key, "there was no time for the call in a wide dtype")
         if isinstance(call, str):
             return call
         if call.seen.error != expected.error:
             return f"in a wide dtype {side} raises {call.seen.error or 'nothing'}"
         leaves = dict(_leaves(call.seen, frozenset()))
         if not all(name in leaves for name in names):
-            return f"in a wide dtype {side} gives something else"
+            return f"in a wide dtype {side} has other results"
         found.append((call, CallOutcome(tuple((_label(name), leaves[name]) for name in names), ())))
     (one, before), (other, after) = found[0], found[-1]
     if one.dtype != other.dtype or one.seen.random != other.seen.random:

@@ -127,7 +127,7 @@ class CallTrace:
         judged = judge_values(key, expected, actual, self.wide, otherwise, self.restless)
         found = judged.mistake or otherwise(expected, judged.actual)
         if found is not None and judged.why:
-            found = found[0], f"{found[1]}; by tolerance, since {judged.why}"
+            found = found[0], f"{found[1]}; compared with a tolerance, because {judged.why}"
         return judged.actual, found
 
     def differing_by_tolerance(self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]) -> str | None:
@@ -144,7 +144,7 @@ class CallTrace:
         if judged.mistake:
             return judged.mistake[1]
         found = otherwise(expected, judged.actual)
-        return f"{found}; by tolerance, since {judged.why}" if found and judged.why else found
+        return f"{found}; compared with a tolerance, because {judged.why}" if found and judged.why else found
 
 
 class DeviceLostError(Exception):

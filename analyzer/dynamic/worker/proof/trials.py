@@ -148,7 +148,10 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
             trace.rounding = measure_rounding(Models(context), request, trace)
         found = difference(first, trace.rounded(None, first, again), trace.restless)
         if found and found[0] != "state":  # names of a module keep the values that earlier calls left in them
-            return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
+            return ProofResult(
+                failure="two calls of the unmodified model with the same seed differ, so no change can be verified: "
+                + found[1]
+            )
         trace.clocks = measure_clocks(Models(context), request, trace)
         trace.shared = shared_of(trace, sides)
         trace.threads = threads_of(models, request, trace)
@@ -162,7 +165,7 @@ def _run_unmodified(context: Context, request: ProofRequest, trace_path: Path) -
     save_of(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
-        return ProofResult(failure=f"the model raises {given[0].error}: {given[0].message}")
+        return ProofResult(failure=f"the unmodified model raises {given[0].error}: {given[0].message}")
     return ProofResult(
         sides=sides.taken(),
         calls=len(trace.calls),
@@ -299,7 +302,7 @@ def _after(
     return trial
 
 
-SQUEEZED = "`squeeze` of a size that data decides: of one item, eager code alone drops the dimension"
+SQUEEZED = "`squeeze` is called on a size that depends on data: for one item, only eager code drops the dimension"
 
 
 def _compare_eager(
@@ -320,9 +323,9 @@ def _compare_eager(
     if wide_paths:
         trace.wide = WideCalls(*(torch.load(path, weights_only=False) if path.exists() else {} for path in wide_paths))
     found = difference(trace.building, build.seen, trace.restless)
-    text = f"{found[1]} (import and build of the model)" if found is not None else None
+    text = f"{found[1]} (while the model is imported and built)" if found is not None else None
     if weights_built(models, request) != trace.weights:
-        text = "the state_dict differs after the build"
+        text = "the `state_dict` of the built model differs"
     if text is not None:
         seen = context.journal.observation
         return Trial(variant.name, seen, difference=text, differs="state"), None, models
@@ -331,7 +334,7 @@ def _compare_eager(
     sides.settle(counts=False, raised=False)
     if found := difference(trace.set_first, set_first, trace.restless):
         seen = context.journal.observation
-        return Trial(variant.name, seen, difference=f"{found[1]} (first call)", differs="state"), None, models
+        return Trial(variant.name, seen, difference=f"{found[1]} (in the first call)", differs="state"), None, models
     begun: CalledBefore | None = None
     if variant.called_before:
         begun, models = CalledBefore(context), Models(context)
@@ -369,7 +372,7 @@ def _compare_eager(
                 found = begun.difference(key, expected, actual, trace.restless)
             apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
             if found is None and apart and actual.error is None:
-                found = ("state", f"{described(min(apart))} do not share memory, or are not one object, any more")
+                found = ("state", f"{described(min(apart))} no longer share memory, or are no longer one object")
             if found is not None and is_condition(trace, key, expected, actual):
                 of_kind = of_other_types if key.variation in OTHER_TYPES else conditions
                 of_kind.setdefault(key.only, found[1])
@@ -377,9 +380,9 @@ def _compare_eager(
             if found is None and expected.warned != actual.warned:
                 warned = next(iter({*expected.warned} ^ {*actual.warned}), "").strip()
                 if {*actual.warned} <= {*expected.warned}:
-                    notice = notice or f"torch does not warn any more: {warned[:MOST]}"
+                    notice = notice or f"torch no longer warns: {warned[:MOST]}"
                 else:
-                    conditions.setdefault(key.only, f"torch warns otherwise: {warned[:MOST]}")
+                    conditions.setdefault(key.only, f"torch warns differently: {warned[:MOST]}")
             if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
@@ -399,7 +402,7 @@ def _compare_eager(
         if (key in trace.alone or not is_private(key.function)) and key.variation not in FOR_NONE_IN_MODULES
     }
     if wanted:  # a side that they took has not been seen after the change
-        text = f"a call cannot be made again, since its function is gone or gets nothing ({next(iter(wanted)).words})"
+        text = f"a call cannot be repeated, because its function is gone or is not called ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
     trial = Trial(
         variant.name,

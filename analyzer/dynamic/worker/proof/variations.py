@@ -60,16 +60,16 @@ GIVEN = "given"
 ONES = "ones"
 ONE_TRUE = "masks with one true"
 OF_MASKS: dict[str, Vary] = {
-    "masks true": kinds(same_of, same_of, torch.ones_like),
-    "masks false": kinds(same_of, same_of, torch.zeros_like),
-    "masks turned": kinds(same_of, same_of, torch.logical_not),
-    "masks in part": masks_in_part,
-    "masks of padding": kinds(same_of, same_of, padding_mask),
+    "masks all true": kinds(same_of, same_of, torch.ones_like),
+    "masks all false": kinds(same_of, same_of, torch.zeros_like),
+    "masks inverted": kinds(same_of, same_of, torch.logical_not),
+    "masks partly true": masks_in_part,
+    "padding masks": kinds(same_of, same_of, padding_mask),
     ONE_TRUE: kinds(same_of, same_of, one_true),
 }
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
-    "drawn": draw_values,
+    "drawn again": draw_values,
     "negated": floats_of(torch.neg),
     "large": floats_of(lambda t: t * 100),
     "small": floats_of(lambda t: t * 0.01),
@@ -120,10 +120,13 @@ NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
 }
 """Code that compares one part of an input with another may detect it only there."""
 MASKED_OUT = {
-    **{f"masks turned, {floats}": then_of(VARIATIONS["masks turned"], change) for floats, change in NO_NUMBERS.items()},
+    **{
+        f"masks inverted, {floats}": then_of(VARIATIONS["masks inverted"], change)
+        for floats, change in NO_NUMBERS.items()
+    },
     **{
         f"{masks}, with some NaN": then_of(OF_MASKS[masks], NO_NUMBERS_ELSEWHERE["with some NaN"])
-        for masks in ("masks in part", "masks of padding")
+        for masks in ("masks partly true", "padding masks")
     },
 }
 """For inputs with masks: values that are not numbers in masked-out places; multiplied by zero they are not numbers
@@ -146,7 +149,7 @@ APART = {
 """Floats at which an operation that a branch had excluded returns no number, or no gradient."""
 WITH_MASKS = {
     f"{masks}, {floats}": then_of(VARIATIONS[masks], change)
-    for masks in ("masks true", "masks false")
+    for masks in ("masks all true", "masks all false")
     for floats, change in APART.items()
 }
 """For inputs with masks: two successive tests, of a mask and of values, take every combination of branches."""
@@ -181,16 +184,19 @@ LEFT_OUT_BY_NUMBER = {
 """The same: a length or a label excludes values that are not numbers."""
 
 
-OF_SEVERAL: dict[str, Vary] = {"with each tensor apart": each_apart_of, "with the same tensor again": same_twice}
+OF_SEVERAL: dict[str, Vary] = {
+    "with each tensor changed differently": each_apart_of,
+    "with the same tensor again": same_twice,
+}
 """For inputs with several tensors: exchanged tensors are detected if they differ, or if they are one object."""
 RESIZED = ("of length one", EMPTY)
 OTHER_WEIGHTS = "given, with other weights"
 """Parameters get other values than their initial ones: zeros and ones hide operations on them."""
 LARGE_WEIGHTS = "given, with weights 100 times as large"
-FINITE = ("drawn", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
+FINITE = ("drawn again", "negated", "large", "small", "shifted up", "shifted down", LONGER_COMPILED, OTHER_WEIGHTS)
 """Those with equal results in kernels that treat a mask differently, as some compiled ones do."""
-OF_OTHER_STRIDES = "of other strides"
-OF_REVERSED_STRIDES = "with the last dimension first in memory"
+OF_OTHER_STRIDES = "with other strides"
+OF_REVERSED_STRIDES = "with dimensions in reverse order in memory"
 IN_DOUBLE = "in double precision"
 """Floats of 32 bits, and the parameters of models, become 64 bits: a type that is written in the code then differs from
 theirs."""
@@ -210,7 +216,7 @@ DTYPES = MappingProxyType(
     }
 )
 """The type that replaces float32 in inputs and parameters, by variation."""
-LARGEST_FLOATS = "as large as floats are"
+LARGEST_FLOATS = "as large as floats can be"
 """Sums of such numbers are infinite."""
 IN_FEW_DIGITS = frozenset({IN_BFLOAT16, IN_FLOAT16, INFINITE_IN_FLOAT16})
 OTHER_TYPES_AND_STRIDES: dict[str, Vary] = {
@@ -225,7 +231,7 @@ WITH_GRADIENTS = "given, with their gradients"
 """In training: inputs require gradients, where otherwise parameters alone do."""
 SECOND_ORDER = "given, with gradients of their gradients"
 """In training: a user's backward may not have a gradient itself."""
-TWICE = "given, twice before their gradients"
+TWICE = "given, with two forward calls before their gradients"
 """In training: in-place changes of a call spoil the gradients of the call before."""
 AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
     {
@@ -239,11 +245,11 @@ AFTER_INFERENCE: Mapping[str, Vary] = MappingProxyType(
 autograd."""
 AFTER_OTHER_MODE = "given, after calls with other weights in either mode"
 """State computed from the weights that a model may drop when a mode is set."""
-IN_TURN = "given, and then other inputs"
+IN_TURN = "given, followed by calls with other inputs"
 """Three calls with outputs that are compared after the last: state that a call stores affects the next ones, and they
 may write to its outputs."""
 OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
-    {"given, with other numbers": more_of(1.25, 1), "given, with numbers other than those": more_of(1.5, 2)}
+    {"given, with other numbers": more_of(1.25, 1), "given, with still other numbers": more_of(1.5, 2)}
 )
 """Changes to Python floats, among the arguments and in modules, and to integers among the arguments: they may change
 from call to call, and code that is compiled for two values is compiled for any value from the third on."""
@@ -253,7 +259,7 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
     {
         **OTHER_NUMBERS,
         "given, with numbers that are zero": lambda leaf: type(leaf)(0) if type(leaf) in (int, float) else leaf,
-        "given, with flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        "given, with flags inverted": lambda leaf: not leaf if type(leaf) is bool else leaf,
         "given, with integers larger by 10,000": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
         "given, with float64 for dtypes": lambda leaf: torch.float64 if is_dtype_of_floats(leaf) else leaf,
         "given, with bfloat16 for dtypes": lambda leaf: torch.bfloat16 if is_dtype_of_floats(leaf) else leaf,
@@ -280,17 +286,17 @@ OF_MODULES: Mapping[str, VaryOne] = MappingProxyType(
     {
         "given, with other integers in modules": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
         "given, with large integers in modules": lambda leaf: leaf + 10_000 if type(leaf) is int else leaf,
-        "given, with flags of modules turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        "given, with flags of modules inverted": lambda leaf: not leaf if type(leaf) is bool else leaf,
         **FOR_NONE_IN_MODULES,
     }
 )
 """Changes to integers, flags and None in modules: a counter after many calls is large."""
 FLAGS_ALONE: Mapping[str, int] = MappingProxyType(
-    {f"given, with flag {number} turned alone": number - 1 for number in range(1, 9)}
+    {f"given, with flag {number} alone inverted": number - 1 for number in range(1, 9)}
 )
 """Flags among the arguments, and then those in modules, by their position."""
-EACH_APART = "given, with each number apart"
-OTHERS_APART = "given, with each number apart, and the other flags turned"
+EACH_APART = "given, with each number changed differently"
+OTHERS_APART = "given, with each number changed differently, and the other flags inverted"
 APART_BY_FIRST: Mapping[str, int] = MappingProxyType({EACH_APART: 1, OTHERS_APART: 2})
 """Numbers and flags among the arguments, and those in modules, each change in another way, so that exchanged values are
 detected. The change of the first number decides which flags are inverted."""
@@ -316,10 +322,10 @@ def each_apart(first: int) -> VaryOne:
     return change
 
 
-AS_PYTHON = "with numbers of Python's"
+AS_PYTHON = "with Python numbers for 0-d tensors"
 AS_NUMPY = "as arrays of NumPy"
-LEFT_OUT = "with what may be left out"
-BY_DEFAULT = "with numbers and flags by default"
+LEFT_OUT = "with None for optional arguments"
+BY_DEFAULT = "with the default values of numbers and flags"
 TENSORS_FOR_NONE = "with tensors for arguments that are None"
 MASKS_FOR_NONE = "with masks for arguments that are None"
 FALSE_FOR_NONE = "with masks of False for arguments that are None"
@@ -340,17 +346,15 @@ RETYPED = (
     *STRINGS, MORE_ARGUMENTS, FEWER_ARGUMENTS, AS_TENSORS,
 )  # fmt: skip
 """Other arguments, or arguments of another type if the function does not declare that it accepts only tensors."""
-IN_SHORT = "with integers of 16 bits, one of them the largest"
-IN_BYTES = "with floats as integers of 8 bits"
+IN_SHORT = "with 16-bit integers, one of them the largest"
+IN_BYTES = "with 8-bit integers for floats"
 COMPLEX = "with complex numbers for floats"
 SOFT_MASKS = "with masks of fractions"
 OF_OTHER_TYPES: dict[str, Vary] = {
-    "with integers of 32 bits": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
-    "with masks of integers": kinds(same_of, same_of, lambda t: t.long()),
-    "with floats of 64 bits": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
-    "with floats of 64 bits in the first tensor": first_tensor_of(
-        lambda t: t.double() if t.dtype == torch.float32 else t
-    ),
+    "with 32-bit integers": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
+    "with integer masks": kinds(same_of, same_of, lambda t: t.long()),
+    "with 64-bit floats": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
+    "with 64-bit floats in the first tensor": first_tensor_of(lambda t: t.double() if t.dtype == torch.float32 else t),
     IN_SHORT: kinds(same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of),
     IN_BYTES: floats_of(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
     COMPLEX: floats_of(lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t),
@@ -364,7 +368,7 @@ TUPLES_FOR_LISTS, LISTS_FOR_TUPLES = "with tuples for lists", "with lists for tu
 FIELDS_BY_DEFAULT = "with fields of objects by default"
 OF_OTHER_RANK: dict[str, Vary] = {
     "with one more dimension": kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
-    "with one dimension less": kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
+    "with one dimension fewer": kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
 }
 MAY_NOT_FIT = frozenset(
     {
@@ -466,7 +470,7 @@ _UNCHANGED: dict[str, Vary] = dict.fromkeys(
     ),
     VARIATIONS[GIVEN],
 )
-SEEDED = (GIVEN, "drawn")
+SEEDED = (GIVEN, "drawn again")
 """Those that are tried with every seed; the others only with the first."""
 
 
@@ -480,9 +484,9 @@ def every(constants: tuple[float | str, ...] = ()) -> Mapping[str, Vary]:
         for number in numbers
         for where, way in (("all", 0), ("just above", 1), ("just below", -1))
     }
-    some = {f"some {number:g}": some_of(_at(number, 0)) for number in numbers}
+    some = {f"with some values {number:g}": some_of(_at(number, 0)) for number in numbers}
     one = {
-        f"one {where}{number:g}, zeros otherwise": _one(number, way)
+        f"with one value {where}{number:g} and zeros otherwise": _one(number, way)
         for number in numbers
         for where, way in (("", 0), ("just above ", 1))
     }
@@ -541,14 +545,14 @@ def set_to(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
 
     numbers = _numbers(constants)
     whole = [int(number) for number in numbers if number == int(number)]
-    values: list[tuple[str, float | str]] = [(f"integers {n}", n) for each in whole for n in (each, each + 1)]
-    values += [(f"floats {number:g}", float(number)) for number in numbers]
-    values += [(f"strings {text!r}", text) for text in constants if isinstance(text, str)]
+    values: list[tuple[str, float | str]] = [(f"integers set to {n}", n) for each in whole for n in (each, each + 1)]
+    values += [(f"floats set to {number:g}", float(number)) for number in numbers]
+    values += [(f"strings set to {text!r}", text) for text in constants if isinstance(text, str)]
     return {f"given, with {what}{where}": at(constant) for where in ("", IN_MODULES) for what, constant in values}
 
 
 IN_MODULES = " in modules"
-BUILT = "given, built with "
+BUILT = "given, with a model built with "
 
 
 def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
@@ -560,10 +564,10 @@ def built_with(constants: tuple[float | str, ...]) -> dict[str, VaryOne]:
     return {
         f"{BUILT}larger integers": lambda leaf: leaf + 1 if type(leaf) is int else leaf,
         f"{BUILT}larger floats": lambda leaf: leaf * 1.25 + 0.25 if type(leaf) is float else leaf,
-        f"{BUILT}flags turned": lambda leaf: not leaf if type(leaf) is bool else leaf,
+        f"{BUILT}flags inverted": lambda leaf: not leaf if type(leaf) is bool else leaf,
         f"{BUILT}2 for None": lambda leaf: 2 if leaf is None else leaf,
         f"{BUILT}0.5 for None": lambda leaf: 0.5 if leaf is None else leaf,
-        **{f"{BUILT}strings {each!r}": text(each) for each in constants if isinstance(each, str)},
+        **{f"{BUILT}strings set to {each!r}": text(each) for each in constants if isinstance(each, str)},
     }
 
 
