@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from tcready.merge.match import Event, Key, MatchProof, key_of
 from tcready.merge.observed_run import Run, skips
 from tcready.merge.source_lines import Code
 from tcready.portable.target import Target
 from tcready.schema.break_effect import BreakEffect, worst_fates
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import BREAKING, LEVELS, Effect, Level, Mode, Status
 from tcready.schema.static import Evidence, Finding, FindingTarget, Prediction, RuleText, StaticTarget
 from tcready.source.fingerprint import fingerprint
@@ -220,9 +222,12 @@ def _showable(finding: Finding) -> bool:
     return finding.effect in BREAKING
 
 
-def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Finding:
+def found_by_run(
+    events: Sequence[Event], code: Code, only: Mode | None, strict: Mapping[str, CompileCall] = MappingProxyType({})
+) -> Finding:
     """Return one finding for everything that happened at a line, named after the most severe effect. `only`: the
-    only mode it is of."""
+    only mode it is of. `strict`: by target, the call that compiles it with `fullgraph=True`, where a break is an
+    error."""
     weight: tuple[Effect, ...] = (
         "intent",
         "slow",
@@ -238,11 +243,13 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
     column = len(text) - len(text.lstrip()) + 1 if stripped else 1
     same = code.statement(first.path, first.line) or stripped
     prints = [fingerprint(e.path, e.symbol, e.effect, e.name, same) for e in (first, *events)]
+    breaks = (e for e in events if e.effect in BREAKING or e.effect == "intent")
+    raises_at = next((strict[e.target] for e in breaks if e.target in strict), None)
     return Finding(
         rule=None,
         name=first.name,
         effect=first.effect,
-        level=_LEVEL_SHOWN.get(first.effect, "error"),
+        level="error" if raises_at is not None else _LEVEL_SHOWN.get(first.effect, "error"),
         confidence="high",
         message=first.message,
         path=first.path,
@@ -259,6 +266,7 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
         evidence=tuple(dict.fromkeys(_only_in(only, event.evidence) for event in events)),
         cost=_cost(events),
         modes=(only,) if only else (),
+        raises_at=raises_at,
         also=tuple(dict.fromkeys(print_ for print_ in prints if print_ != prints[0])),
     )
 

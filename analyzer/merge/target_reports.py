@@ -15,6 +15,7 @@ from tcready.merge.straight_line_regions import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.portable.compile_code import Place
 from tcready.portable.target import Target
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import STAGES, Mode
 from tcready.schema.observation import ModuleShare, Observation, Stage, holds_for
 from tcready.schema.report import Region, TargetReport
@@ -114,6 +115,7 @@ def _observed_target(
     limits = holds_for(run.observation)
     if limits and run.state("eager") == "pass":
         reason += f"; holds for {limits}"
+    reason += _compiled_at(run.observation.compiled_at)
     return TargetReport(
         observation=as_stored(run.observation),
         verdict=verdict,
@@ -184,17 +186,24 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
     unresolved = _unresolved(target.modules)
     shown = ", ".join(unresolved[:_SHOWN]) + (", ..." if len(unresolved) > _SHOWN else "")
     return TargetReport(
-        observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
+        observation=Observation(
+            target.target, None, target.modes[0], stages, None, modules=modules, compiled_at=target.compiled_at
+        ),
         verdict="unknown",
         verdict_reason="nothing was run"
         + ("; the regions are what the source predicts" if found else "")
         + (", over both modes" if len(target.modes) > 1 else "")
         + (f", and hold for {target.dtype}" if target.dtype else "")
-        + (f"; it does not show what these are: {shown}" if unresolved else ""),
+        + (f"; it does not show what these are: {shown}" if unresolved else "")
+        + _compiled_at(target.compiled_at),
         regions=found,
         unresolved=unresolved,
         assumed_dtype=target.dtype,
     )
+
+
+def _compiled_at(call: CompileCall | None) -> str:
+    return f"; compiled at {call.words}" if call is not None else ""
 
 
 def _unresolved(modules: Sequence[StaticModule]) -> tuple[str, ...]:

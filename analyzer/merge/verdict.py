@@ -34,7 +34,8 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
         LEVELS.index(finding.level) >= weight and (third_party or finding.origin == "own")
         for finding in report.findings
     )
-    return 1 if failing or any(any(_causes(target.observation)) for target in report.targets) else 0
+    seen = [target.observation for target in report.targets]
+    return 1 if failing or any(any(_causes(each)) or any(_raises_in_use(each)) for each in seen) else 0
 
 
 def failures(report: Report) -> Iterator[str]:
@@ -44,7 +45,7 @@ def failures(report: Report) -> Iterator[str]:
         undone = [stage for stage in target.stages if stage.state == "not_run" and stage.reason != "not_asked"]
         open_ = _not_established(target)
         if not open_:
-            causes = list(_causes(target.observation))
+            causes = [*_causes(target.observation), *_raises_in_use(target.observation)]
         else:
             causes = [
                 f"{stage.stage} {'failed' if stage.state == 'fail' else 'did not run'}: {stage.detail}"
@@ -61,6 +62,14 @@ def _not_established(target: TargetReport) -> bool:
 
 def _failed_to_compile(stage: Stage) -> bool:
     return stage.stage in _FAILING and stage.state == "fail" and stage.reason in OF_THE_MODEL
+
+
+def _raises_in_use(seen: Observation) -> Iterator[str]:
+    """Return that `fullgraph=True` fails, if the user's code compiles the target with it."""
+    call = seen.compiled_at
+    for stage in seen.stages:
+        if stage.stage == "fullgraph" and stage.state == "fail" and call is not None and call.is_fullgraph:
+            yield f"fullgraph=True at {call.path}:{call.line} raises an error: {stage.detail}"
 
 
 def _causes(seen: Observation) -> Iterator[str]:
@@ -82,7 +91,7 @@ def is_whole(run: Run) -> bool:
     """Return True if nothing that was seen keeps the model from being compiled whole."""
     trained = run.observation.training
     failed = any(run.state(stage) == "fail" for stage in _FAILING) or (trained is not None and trained.failed)
-    return not run.troubles.words() and not failed
+    return not run.troubles.words() and not failed and not any(_raises_in_use(run.observation))
 
 
 def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
@@ -105,7 +114,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             "unknown",
             "the call runs no operation of torch, so there is nothing to compile: is it the model, with its layers?",
         )
-    troubles = ", ".join([*causes, *run.troubles.words()])
+    troubles = ", ".join([*causes, *map(first_line, _raises_in_use(run.observation)), *run.troubles.words()])
     missing = _missing(run)
     if not troubles and run.observation.trace is not None:
         return (
@@ -179,7 +188,8 @@ def _missing(run: Run) -> str:
     # What a bench could not decide was run all the same; it says so in a line of its own.
     measured = run.observation.bench is not None and run.observation.bench.cases
     names = [stage for stage in _LATER_STAGES if run.state(stage) == "not_run" and not (stage == "speed" and measured)]
-    refused = "; fullgraph=True fails" if run.state("fullgraph") == "fail" else ""
+    fails = run.state("fullgraph") == "fail" and not any(_raises_in_use(run.observation))
+    refused = "; fullgraph=True fails" if fails else ""
     if not names:
         return refused
     return f"{refused}; {', '.join(names[:-1])}{' and ' if names[:-1] else ''}{names[-1]} not run"

@@ -66,7 +66,11 @@ def merge(
         else judge_finding(finding, about.get(finding.path, runs), proofs[key_of(finding)])
         for finding in predictions
     ]
-    unpredicted = [add_advice(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()]
+    calls = {run.target: call for run in runs if (call := run.observation.compiled_at) is not None}
+    strict = {target: call for target, call in calls.items() if call.is_fullgraph}
+    unpredicted = [
+        add_advice(found_by_run(same, code, only_mode(same, runs), strict), advice) for same in events.values()
+    ]
     cells = {source.path: source.cells for source in static.sources if source.cells}
     known = tuple(
         dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))

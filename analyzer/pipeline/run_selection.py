@@ -16,6 +16,7 @@ from tcready.config.resolution import COMMAND_LINE, PROJECT, Settings, TargetTab
 from tcready.portable.option_fields import words
 from tcready.portable.options import ReadOptions, RunOptions, validate_parallel
 from tcready.portable.target import LibraryModel, Target
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import Mode, ModeAsked, TcreadyError
 from tcready.schema.observation import Observation
 from tcready.schema.static import Skipped, StaticResult
@@ -48,6 +49,7 @@ MODULE_DTYPES = (
 """The dtypes that `module.to(dtype)` takes: no integers."""
 DEVICES = ("auto", "cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia")
 """Known device names, for detecting misspellings. Torch accepts more, including those that an extension registers."""
+GIVE_ARGUMENTS = "run it, with the arguments of its constructor in get_init_inputs() of the file"
 MADE_UP = "made-up inputs"
 LIBRARY_OR_MADE_UP = "the default inputs of its library, or else made-up ones"
 NOT_RUN = "{target}: a notebook is read, not run; to run a model, call tcready.check(model, inputs) in a cell"
@@ -70,6 +72,8 @@ class PlannedRun:
     """Why nothing can be run, although it was requested."""
     model: str | None = None
     """The library model or the expression that was named; None: the target itself is built."""
+    compile_call: CompileCall | None = None
+    """The call of the user's code that compiles the target."""
 
     def options(self, settings: Settings) -> tuple[RunOptions, ...]:
         """Return how to run it, once for each mode. Raises TcreadyError for a dtype that a model or autocast cannot
@@ -78,7 +82,14 @@ class PlannedRun:
         validate_autocast(chosen.run.autocast)
         dtype = dtype_named(chosen.run.dtype)
         return tuple(
-            dataclasses.replace(chosen.run, mode=mode, dtype=dtype, synthesise=self.synthesise, model=self.model)
+            dataclasses.replace(
+                chosen.run,
+                mode=mode,
+                dtype=dtype,
+                synthesise=self.synthesise,
+                model=self.model,
+                compile_call=self.compile_call,
+            )
             for mode in chosen.modes
         )
 
@@ -186,14 +197,27 @@ def _reject_unbound(option: str, named: str, path: Path, name: str) -> None:
 def unchecked(
     names: Sequence[str], static: StaticResult, runs: Sequence[Observation], root: Path, *, lenient: bool
 ) -> Iterator[Skipped]:
-    """Yield targets that were neither read nor run: those without source, and, if there is no target at all, files.
-    With `lenient`, files without a model are left out: a hook gets every file of a commit."""
+    """Yield targets that were neither read nor run: those without source, those that only call what the source does not
+    show, and, if there is no target at all, files. With `lenient`, files without a model are left out: a hook gets every
+    file of a commit."""
     from tcready.portable.input_conventions import find_functions
 
     were_run = {run.target for run in runs}
+    named = {each for name in names for each in (name, *_roots_of(name, root, static))} if not lenient else set()
+    found = bool(static.findings or static.hidden)
     for target in static.targets:
-        if not target.is_read and target.target not in were_run:
+        if target.target in were_run:
+            continue
+        call, only = target.compiled_at, target.modules[0] if len(target.modules) == 1 else None
+        if target.is_read:
+            if only is not None and only.line is None and only.unknown and target.target in named and not found:
+                why = f"the source does not show what {', '.join(only.unknown)} of {only.type} is"
+                yield Skipped(target.target, f"nothing was checked: {why}: {GIVE_ARGUMENTS}")
+        elif call is None:
             yield Skipped(target.target, "nothing was checked: its source was not found")
+        elif target.target in named:
+            why = f"line {call.line} compiles {call.subject}, and the source does not show what that is"
+            yield Skipped(target.target, f"nothing was checked: {why}: name that model, or a function that returns it")
     if static.targets or static.skipped or runs or lenient:
         return
     for name in names:
@@ -353,6 +377,21 @@ def due(
     Raises:
         TcreadyError: `--inputs` was given for a file with several models, or a notebook is to be run.
     """
+    calls = {target.target: target.compiled_at for target in static.targets}
+    for planned in _due(targets, run, settings, tables, static, models):
+        is_class = planned.model is None and Target.parse(planned.target).name
+        for name in _roots_of(planned.target, settings.root, static) if is_class else (planned.target,):
+            yield dataclasses.replace(planned, target=name, compile_call=calls.get(name))
+
+
+def _due(
+    targets: Sequence[str],
+    run: bool | None,
+    settings: Settings,
+    tables: tuple[TargetTable, ...],
+    static: StaticResult,
+    models: Mapping[str, str],
+) -> Iterator[PlannedRun]:
     if run is False:
         return
     root, inputs = settings.root, settings.run.inputs
@@ -373,40 +412,62 @@ def due(
             continue
         found = matching(target, tables, root)
         if inputs is not None:
-            named = _only_one(target, static)
+            named = _only_one(target, root, static)
             table = next((table for table in found if table.target == named), None)
             yield PlannedRun(named, f"inputs from {inputs}", requested, table)
         elif with_inputs := [table for table in found if table.inputs]:
             yield from (run_of_table(table, root, requested=requested) for table in with_inputs)
         else:
             table = found[0] if len(found) == 1 else None
-            planned = _by_convention(table.target if table else target, root, requested=requested)
-            if planned is not None:
-                yield dataclasses.replace(planned, table=table)
-            elif requested:
-                named = table.target if table else _root_of(target, root)
-                yield PlannedRun(named, MADE_UP, requested, table, synthesise=True)
+            named_targets = _roots_of(table.target if table else target, root, static)
+            for named in named_targets:
+                planned = _by_convention(named, root, requested=requested)
+                if planned is not None and (requested or len(named_targets) == 1):
+                    yield dataclasses.replace(planned, table=table)
+                elif requested:
+                    yield PlannedRun(named, MADE_UP, requested, table, synthesise=True)
 
 
-def _only_one(target: str, static: StaticResult) -> str:
-    """Return the target itself, or the only model of the file it names. Raises TcreadyError if there are several."""
-    if Target.parse(target).name:
-        return target
-    found = [t.target for t in static.targets if Target.parse(t.target).place == target]
+def _only_one(target: str, root: Path, static: StaticResult) -> str:
+    """Return the target itself, or the only model of the file it names, or what a class compiles that is no model. Raises
+    TcreadyError if there are several."""
+    found = list(_roots_of(target, root, static))
+    if not Target.parse(target).name:
+        compiled = {t.target for t in static.targets if t.compiled_at is not None}
+        there = [t.target for t in static.targets if Target.parse(t.target).place == target]
+        others = [name for name in there if name not in compiled or name in found]
+        found = others if len(others) == 1 else there
     if len(found) == 1 or static.skipped:
         return found[0] if found else target
     names = f": name one of {', '.join(found)}" if found else ", and no model is seen in it: name one as FILE::Name"
     raise TcreadyError(f"{target}: --inputs goes with one model{names}")
 
 
-def _root_of(text: str, root: Path) -> str:
-    """Return the target itself, or for a file its main model, if one can be determined."""
-    from tcready.dynamic import find_target
+def _roots_of(text: str, root: Path, static: StaticResult) -> tuple[str, ...]:
+    """Return what is run for a name: the target itself; for a file its main model, if one can be determined; for any
+    other file, and for a class that is no model, everything that it compiles."""
+    from tcready.portable.input_conventions import find_target
 
     target = Target.parse(text)
-    if target.name or not target.is_file:
-        return text
-    return str(dataclasses.replace(target, name=find_target(root / target.place)))
+    main = find_target(root / target.place) if target.is_file and not target.name else None
+    if main is not None:
+        return (str(dataclasses.replace(target, name=main)),)
+    if any(each.target == text for each in static.targets):
+        return (text,)
+    compiled = tuple(
+        each.target
+        for each in static.targets
+        if each.compiled_at is not None
+        and (
+            Target.parse(each.target).place == target.place or _is_same_file(each.compiled_at.path, target.place, root)
+        )
+        and (target.name is None or each.compiled_at.symbol.startswith(f"{target.name}."))
+    )
+    return compiled or (text,)
+
+
+def _is_same_file(one: str, other: str, root: Path) -> bool:
+    return os.path.realpath(root / one) == os.path.realpath(root / other)
 
 
 def _due_in_folder(
@@ -422,7 +483,8 @@ def _due_in_folder(
     rest = [
         name for name in files if (root / name).is_relative_to(base) and os.path.realpath(root / name) not in covered
     ]
-    found = [run for name in rest if (run := _by_convention(name, root, requested=True)) is not None]
+    named = [each for name in rest for each in _roots_of(name, root, static)]
+    found = [run for each in named if (run := _by_convention(each, root, requested=True)) is not None]
     if not found and not inside and not lenient:
         why = (
             "no file in this folder provides inputs: define get_inputs() next to the model, or set target and inputs "

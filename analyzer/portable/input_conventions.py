@@ -50,9 +50,10 @@ def convention_in(tree: ast.Module, name: str | None) -> Convention | None:
     `model`, else the only nn.Module class of the file that no other class of it uses; otherwise None."""
     functions, classes = _defined(tree)
     target = name or _target(tree, functions, classes)
-    if target is None or _is_method(target, classes):  # what a file gives is for `forward`
+    if target is None or _is_method_of_module(target, classes):  # what a file gives is for `forward`
         return None
-    init = target in classes and _callable_bare(functions.get("get_init_inputs"))
+    built = target.rpartition(".")[0] or target
+    init = built in classes and _callable_bare(functions.get("get_init_inputs"))
     init_label = "/get_init_inputs()" if init else ""
     for function in ("get_inputs", "get_example_inputs"):
         if _callable_bare(functions.get(function)):
@@ -104,10 +105,10 @@ def _defined(tree: ast.Module) -> tuple[Functions, dict[str, ast.ClassDef]]:
     return functions, classes
 
 
-def _is_method(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """Return True if it names a method of a class in this file."""
+def _is_method_of_module(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Return True if it names a method of an nn.Module class in this file."""
     owner, _, method = name.rpartition(".")
-    return any(
+    return _is_module(owner, classes) and any(
         isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == method
         for each in _lineage(owner, classes)
         for node in each.body

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tcready.portable.option_fields import ask, given_by
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, TcreadyError
 from tcready.schema.value_class import dataclass
 
@@ -370,6 +371,11 @@ class RunOptions:
             "texts", "Set a field in the configuration of a library model. May be repeated.", metavar="KEY=VALUE"
         ),
     )
+
+    compile_call: CompileCall | None = field(
+        default=None, metadata=given_by("the static pass finds the call that compiles the target")
+    )
+    """The call of the user's code whose options the target is compiled with; None if there is none."""
 
     def studies(self) -> tuple[str, ...]:
         """Return the names of the optional stages."""

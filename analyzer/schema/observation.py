@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import SCHEMA_VERSION, InputsSource, Mode, StageName, StageReason, StageState
 from tcready.schema.value_class import dataclass
 
@@ -133,6 +134,9 @@ class Observation:
     seconds: float | None = None
     """From the start of the worker to its end, including the time between stages; for several workers of one run
     their sum. None for a trace, and for a run made by an older tcready."""
+    compiled_at: CompileCall | None = None
+    """The call of the user's code that it was judged by: it was compiled with the options of that call. None if the
+    user's code was not seen to compile it."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready.schema.break_effect import BreakEffect
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 from tcready.schema.fix import Fix
 from tcready.schema.notebook_cells import Cell, CellPlace
@@ -116,6 +117,8 @@ class Finding:
     """The finding before it was compared with runs; None if they left level, confidence and IDs unchanged."""
     cell: CellPlace | None = None
     """In a notebook, the location of `line`: lines count through all code cells."""
+    raises_at: CompileCall | None = None
+    """The call with `fullgraph=True` that compiles its code, so that the break raises an error; None if there is none."""
     advice: str | None = None
     """For a finding that only a run showed: the code, among the report's `advice`, of the text on why and what to
     do: the type's ID (`GB0007`), or the finding's name if it has no type (`recompile`); or a rule's code, which is
@@ -151,6 +154,8 @@ class StaticTarget:
     """The type that the model was read as cast to: `float16`; empty without a cast."""
     is_read: bool = True
     """Its source was found."""
+    compiled_at: CompileCall | None = None
+    """The call of the user's code that compiles it; None if there is none."""
 
 
 @dataclass(frozen=True)

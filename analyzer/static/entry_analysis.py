@@ -12,11 +12,12 @@ from typing import cast
 
 from tcready.portable.input_conventions import FACTORIES
 from tcready.portable.target import Target
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import TcreadyError
 from tcready.static.diagnostics import suggestions
 from tcready.static.diagnostics.break_effect import BreakEffects
 from tcready.static.diagnostics.call_graph import CallGraph, CallPath
-from tcready.static.diagnostics.compile_calls import compiled_values
+from tcready.static.diagnostics.compile_calls import Compiled, compiled_values
 from tcready.static.diagnostics.cst_view import Concrete
 from tcready.static.diagnostics.dynamo_settings import NESTED, DynamoSettings, settings_of
 from tcready.static.diagnostics.input_cases import Giving, cases_in, giving
@@ -31,6 +32,7 @@ from tcready.static.units import Unit
 
 NAMES = "_names"
 """The attribute of a class's node that holds the bare names in it."""
+LIGHTNING_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 NOT_READ = "the sources of torch, and what is no Python, are not read: name code of another package"
 _INNER_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
 
@@ -43,6 +45,8 @@ class Entry:
     module: ModuleInfo
     name: str | None
     """None for every nn.Module of the file."""
+    is_in_folder: bool = False
+    """It was not named itself, but found in a folder."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Analysis:
     root: Instance | None
     is_read: bool = True
     """Whether the source of the compiled code was found."""
+    compiled_at: CompileCall | None = None
+    """The call of the user's code that compiles it; None if there is none."""
 
 
 def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
@@ -65,7 +71,8 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
         except UnreadableError as error:
             skipped[unit.path] = str(error)
             return
-        yield Entry(unit.target, module, None) if unit.name is None else _resolve_name(unit, module)
+        whole = Entry(unit.target, module, None, is_in_folder=unit.folder is not None)
+        yield whole if unit.name is None else _resolve_name(unit, module)
         return
     found = program.module(unit.module)
     if found is not None:
@@ -164,6 +171,18 @@ class Interpretation:
         """For every analysis, a shortest way to each context that it reaches; several may reach one."""
         return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
 
+    def compile_calls(self, contexts: Iterable[int]) -> tuple[CompileCall | None, ...]:
+        """Return the calls of the user's code that compile what runs in one of these contexts, each once; None for
+        entries that it does not compile."""
+        wanted = set(contexts)
+        return tuple(
+            dict.fromkeys(
+                analysis.compiled_at
+                for analysis, reached in zip(self.analyses, self.ways, strict=True)
+                if not wanted.isdisjoint(reached)
+            )
+        )
+
     def shadowed(self, sites: Iterable[Site]) -> ShadowedBreaks:
         """Return those of these breaks that Dynamo does not reach."""
         return ShadowedBreaks(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
@@ -177,25 +196,58 @@ class Interpretation:
 
     def _analyse(self, entry: Entry) -> Iterator[Analysis]:
         if entry.name is None:
-            yield from self._whole_file(entry)
+            yield from list(self._whole_file(entry)) or self._unknown(entry)
             return
-        found = self._resolve(entry)
+        resolved = self._resolve(entry)
         by = giving(entry.module, entry.name)
-        for value in options(found):
-            if isinstance(value, Class) and not self.interpreter.classes.mro(value.info).is_module:
-                yield from self._collect_compiled(entry.module, Target.place_in(entry.target), value.info)
-            elif isinstance(value, Class):
-                yield from self._class(value.info, entry.target, by)
+        place = Target.place_in(entry.target)
+        for value in options(resolved):
+            if isinstance(value, Class):
+                owned = self._compiled(entry.module, value.info)
+                if not self.interpreter.classes.mro(value.info).is_module:
+                    found = list(self._analyse_compiled(owned, place, entry.module))
+                    yield from found or self._unknown(entry, value.info)
+                    continue
+                own = self._call_of(entry, value.info)
+                others = (each for each in owned if each.code is not value.info)
+                yield from self._analyse_compiled(others, place, entry.module)
+                yield from self._class(value.info, entry.target, by, own)
             elif isinstance(value, Instance) and self.interpreter.classes.is_module(value):
-                yield from self._object(value, entry.target, by)
+                yield from self._object(value, entry.target, by, self._call_of(entry, value.cls))
             elif isinstance(value, Function) and isinstance(value.bound, Instance):
                 called = self.interpreter.entries.run_function(value, value.info, 1, value.bound)
-                yield Analysis(entry.target, called or 0, None)
+                call = self._call_of(entry, value.info)
+                yield Analysis(entry.target, called or 0, None, compiled_at=call)
             elif isinstance(value, Function):
-                yield from self._function(value, entry.target, by)
+                yield from self._function(value, entry.target, by, self._call_of(entry, value.info))
             elif self.interpreter.classes.is_module(value) or isinstance(value, Unknown):
                 made = [b for b in entry.module.bindings.get(entry.name, ()) if isinstance(b, ast.AST)]
                 yield self._call_model(value, entry.target, entry.module, made[-1] if made else None)
+
+    def _call_of(self, entry: Entry, code: FunctionInfo | ClassInfo) -> CompileCall | None:
+        """Return the call in a file that compiles the entry: by its name, else the first for the same code."""
+        compiled = self._compiled(entry.module)
+        same = [each for each in compiled if each.name == entry.name] or [
+            each for each in compiled if each.code is code
+        ]
+        return next((each.call for each in same), None)
+
+    def _compiled(self, module: ModuleInfo, owner: ClassInfo | None = None) -> list[Compiled]:
+        """Return what a file, or one of its classes, compiles of the user's code."""
+        own = self.interpreter.program.is_own
+        compiled = self._every_compiled(module, owner)
+        return [each for each in compiled if each.code is not None and own(each.code.module.path)]
+
+    def _every_compiled(self, module: ModuleInfo, owner: ClassInfo | None = None) -> Iterator[Compiled]:
+        owners = self.interpreter.classes.mro(owner).classes if owner is not None else None
+        return compiled_values(self.interpreter, module, owners)
+
+    def _unknown(self, entry: Entry, owner: ClassInfo | None = None) -> Iterator[Analysis]:
+        """Yield the entry of a file or a class in which nothing was found to read, if it compiles something."""
+        for each in self._every_compiled(entry.module, owner) if not entry.is_in_folder else ():
+            found = self._call_model(UNKNOWN, entry.target, entry.module, None)
+            yield replace(found, compiled_at=each.call)
+            return
 
     def _resolve(self, entry: Entry) -> Value:
         assert entry.name is not None
@@ -214,9 +266,11 @@ class Interpretation:
             raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
         return value
 
-    def _class(self, cls: ClassInfo, target: str, by: Giving | None) -> Iterator[Analysis]:
+    def _class(
+        self, cls: ClassInfo, target: str, by: Giving | None, call: CompileCall | None = None
+    ) -> Iterator[Analysis]:
         built = self._built_as_given(cls, by) if by is not None and by.convention.init else None
-        yield from self._object(built or self.interpreter.objects.build(cls), target, by)
+        yield from self._object(built or self.interpreter.objects.build(cls), target, by, call)
 
     def _built_as_given(self, cls: ClassInfo, by: Giving) -> Instance | None:
         """Return an object of the class made with what the `get_init_inputs()` of the file gives; None if that is not
@@ -253,12 +307,16 @@ class Interpretation:
 
         return lift(given, found)
 
-    def _object(self, root: Instance, target: str, by: Giving | None) -> Iterator[Analysis]:
+    def _object(
+        self, root: Instance, target: str, by: Giving | None, call: CompileCall | None = None
+    ) -> Iterator[Analysis]:
         context = self.interpreter.entries.run_forward(root, self._cases(by, root))
         if context is not None:
-            yield Analysis(target, context, root)
+            yield Analysis(target, context, root, compiled_at=call)
 
-    def _function(self, value: Function, target: str, by: Giving | None) -> Iterator[Analysis]:
+    def _function(
+        self, value: Function, target: str, by: Giving | None, call: CompileCall | None = None
+    ) -> Iterator[Analysis]:
         """Yield the entry of a callable: one that returns a module builds it; any other is compiled itself."""
         made = self._call_without_arguments(value)
         roots = self._modules(made)
@@ -279,7 +337,7 @@ class Interpretation:
         if not roots:
             cases = self._cases(by, None)
             entry = self.interpreter.entries.run_function(value, value.info, cases=cases)
-            yield Analysis(target, entry or 0, None)
+            yield Analysis(target, entry or 0, None, compiled_at=call)
 
     def _call_model(self, model: Value, target: str, module: ModuleInfo, at: ast.AST | None) -> Analysis:
         """Return a torch.nn module, which calls its members, or a model without source."""
@@ -298,23 +356,30 @@ class Interpretation:
         return [each for each in options(made) if self.interpreter.classes.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
-        """Yield every nn.Module of a file: first those that no other class uses, then those not reached."""
+        """Yield what a file compiles, then every other nn.Module of it: first those that no other class uses, then those
+        not reached."""
         interpreter = self.interpreter
         by = giving(entry.module, None)
+        given = by.convention.target if by is not None else None
+        compiled = self._compiled(entry.module)
+        others = (each for each in compiled if each.code is not None and each.code.name != given)
+        yield from self._analyse_compiled(others, entry.target, entry.module)
+        calls = {each.code: each.call for each in reversed(compiled)}
         classes = [c for c in entry.module.classes() if interpreter.classes.mro(c).is_module]
         classes = [c for c in classes if interpreter.classes.mro(c).has_forward]
         used = _names_in_other_files(classes)
         made = self._made_as_said(entry, by) if by is not None else None
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.classes.mro(cls).functions("forward")[:1]
+            if cls in calls and cls.name != given:
+                continue
             if cls.name in used and (not forward or any(c.function is forward[0] for c in interpreter.contexts)):
                 continue
             target = f"{entry.target}::{cls.name}"
             if made is not None and made.cls is cls:
                 yield from self._object(made, target, by)
                 continue
-            gives = by is not None and by.convention.target == cls.name
-            yield from self._class(cls, target, by if gives else None)
+            yield from self._class(cls, target, by if given == cls.name else None, calls.get(cls))
         if made is not None and made.cls not in classes and by is not None:  # its class is of another file
             yield from self._object(made, f"{entry.target}::{by.convention.target}", by)
         for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
@@ -323,39 +388,52 @@ class Interpretation:
             for root in self._modules(self._call_without_arguments(Function(maker))):
                 if isinstance(root, Instance):
                     yield from self._object(root, f"{entry.target}::{maker.name}", None)
-        for name, value in self._compiled_functions(entry.module, bool(classes)):
-            target = f"{entry.target}::{name}"
-            if made is not None and by is not None and name == by.convention.target:
-                continue
-            if _requires_argument(value.info.node.args):
-                yield Analysis(target, interpreter.entries.run_function(value, value.info) or 0, None)
-            else:  # it may make a model
-                yield from self._function(value, target, None)
-        yield from self._collect_compiled(entry.module, entry.target)
+        if not classes and (made is None or given != FACTORIES[1]):
+            for binding in entry.module.bound().get(FACTORIES[1], ()):
+                if isinstance(binding, FunctionInfo) and binding not in calls:
+                    yield from self._entry_function(Function(binding), f"{entry.target}::{binding.name}")
 
-    def _collect_compiled(self, module: ModuleInfo, place: str, owner: ClassInfo | None = None) -> Iterator[Analysis]:
-        """Return the functions, methods, and models of other files that a file, or one of its classes, compiles and that
-        were not reached. `place` is the file's name in targets."""
-        interpreter = self.interpreter
-        reached = {context.function for context in interpreter.contexts}
-        for value in compiled_values(interpreter, module, owner):
-            if isinstance(value, Function):
-                if value.info in reached or not interpreter.program.is_own(value.info.module.path):
-                    continue
-                name = self._name_of(value.info)
-                bound = value.bound if isinstance(value.bound, Instance) else None
-                called = interpreter.entries.run_function(value, value.info, int(value.bound is not None), bound)
-                yield Analysis(f"{place}::{name}", called or 0, None)
-                continue
-            forward = interpreter.classes.mro(value.cls).functions("forward")[:1]
-            is_own = interpreter.program.is_own(value.cls.module.path)
-            if is_own and forward and forward[0] not in reached:
-                yield from self._object(value, f"{place}::{value.cls.symbol}", None)
+    def _entry_function(self, value: Function, target: str, call: CompileCall | None = None) -> Iterator[Analysis]:
+        """Yield the entry of a function of the file, or of the model that it makes."""
+        if value.bound is None and not _requires_argument(value.info.node.args):
+            yield from self._function(value, target, None, call)
+            return
+        bound = value.bound if isinstance(value.bound, Instance) else None
+        called = self.interpreter.entries.run_function(value, value.info, int(value.bound is not None), bound)
+        yield Analysis(target, called or 0, None, compiled_at=call)
 
-    @staticmethod
-    def _name_of(function: FunctionInfo) -> str:
-        """By what name a target names a function: a method by that of its class too."""
-        return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
+    def _analyse_compiled(self, compiled: Iterable[Compiled], place: str, module: ModuleInfo) -> Iterator[Analysis]:
+        """Yield the functions, methods, and models of any file, that a file compiles. `place` is its name in targets."""
+        known: set[str] = set()
+        for each in compiled:
+            target = f"{self._place_of(each, place, module)}::{each.name}"
+            if target in known:
+                continue
+            known.add(target)
+            if isinstance(each.value, Function):
+                yield from self._entry_function(each.value, target, each.call)
+            elif each.value is not None:
+                yield from self._object(each.value, target, None, each.call)
+                for method in self._methods_beside_forward(each.value):
+                    yield from self._entry_function(method, f"{target}.{method.info.name}", each.call)
+
+    def _place_of(self, compiled: Compiled, place: str, module: ModuleInfo) -> str:
+        """Return the file in which a target finds what a module at `place` compiles: that of its class, if the module
+        does not bind the class."""
+        code = compiled.code
+        elsewhere = isinstance(code, ClassInfo) and compiled.name == code.symbol and code.module is not module
+        if code is None or not elsewhere or not place.endswith(".py") or module.stars:
+            return place
+        is_bound = compiled.name.partition(".")[0] in module.bindings
+        return place if is_bound else self.interpreter.program.shown(code.module.path)
+
+    def _methods_beside_forward(self, model: Instance) -> Iterator[Function]:
+        """Yield the methods that `torch.compile` of a LightningModule compiles besides forward: its trainer does that
+        (lightning 2.6)."""
+        mro = self.interpreter.classes.mro(model.cls)
+        if any(name.endswith(".LightningModule") for name in mro.external):
+            for name in LIGHTNING_STEPS:
+                yield from (Function(found, model) for found in mro.functions(name)[:1])
 
     def _made_as_said(self, entry: Entry, by: Giving) -> Instance | None:
         """Return the model that a file makes by its convention, if that is an object of a class: what its `get_model()`
@@ -364,17 +442,6 @@ class Interpretation:
             return None
         found = self._modules(self._called_bare(entry.module, by.convention.target))
         return found[0] if len(found) == 1 and isinstance(found[0], Instance) else None
-
-    def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
-        """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""
-        for name, found in module.bound().items():
-            for binding in found:
-                if not isinstance(binding, FunctionInfo):
-                    continue
-                named = (ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in binding.decorators)
-                compiled = any(name in ("compile", "torch.compile") for name in named)
-                if compiled or (name == "model" and not has_classes):
-                    yield name, Function(binding)
 
 
 def _requires_argument(takes: ast.arguments) -> bool:

@@ -213,8 +213,8 @@ def _join_modules(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
     return tuple(joined.values())
 
 
-def _weight(finding: Finding) -> tuple[bool, int]:
-    return finding.origin == "own", CONFIDENCES.index(finding.confidence)
+def _weight(finding: Finding) -> tuple[bool, int, bool]:
+    return finding.origin == "own", CONFIDENCES.index(finding.confidence), finding.raises_at is not None
 
 
 def _number_fingerprints(found: Mapping[Key, Finding]) -> dict[Key, Finding]:

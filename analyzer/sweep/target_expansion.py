@@ -225,7 +225,8 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
         return tuple(_with_inputs(run, each.table) for run in due)
     if each.kind == "file" and any(run.synthesise and run.table is None for run in due):
         return tuple(
-            PlannedRun(target.target, run_selection.MADE_UP, True, synthesise=True) for target in static.targets
+            PlannedRun(target.target, run_selection.MADE_UP, True, synthesise=True, compile_call=target.compiled_at)
+            for target in static.targets
         )
     return due
 

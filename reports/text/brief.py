@@ -131,6 +131,10 @@ class BriefText(LongText):
             if len(ran) <= MANY_TARGETS:
                 self.details(target)
         read = [target for target in report.targets if not target.was_run]
+        calls = ((target, target.observation.compiled_at) for target in read)
+        judged = [f"{named_target(each, report.targets)}, at {call.words}" for each, call in calls if call is not None]
+        if self.layout.details:
+            self.listing("compiled by your code", judged, SHOWN_PLACES)
         if self.layout.details and len(read) <= MANY_STATIC_TARGETS:
             for target in read:
                 self.regions(target)
@@ -201,6 +205,8 @@ class BriefText(LongText):
         about = [mode_words(target), *(f"{key} {value}" for key, value in environment_words(target))]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
+        if seen.compiled_at is not None:
+            about.append(f"compiled at {seen.compiled_at.words}")
         self.wrapped("  ", " · ".join(about), style="dim")
         if self.layout.is_short:
             return

@@ -13,7 +13,8 @@ def check(fact: Store) -> Claim | None:
     if fact.kind != "attribute" or not fact.augmented or tensor_of(fact.value) is None:
         return None
     if isinstance(fact.source, ast.Call) and ast.unparse(fact.source.func).rpartition(".")[2] in JOINING:
-        return Claim(f"`{fact.name}` is a longer tensor in each call: its size is guarded, so it recompiles")
+        message = f"`{fact.name}` is a longer tensor in each call: its size is guarded, so it recompiles"
+        return Claim(message, of_size=True)
     return None
 
 

@@ -788,7 +788,8 @@ class Net(nn.Module):
             class A:
                 def __init__(self):
                     self.net = Net(4).eval()
-                    self.net.compile()"""), "Net"),
+                    self.net.compile()"""), "A.net"),
+        ("class A:\n    def __init__(self):\n        self.net = torch.compile(Net(4))", "A.net"),
         (dedent("""\
             def main(device):
                 net = Net(4)

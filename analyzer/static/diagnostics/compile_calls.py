@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tcready.static.domain.values import Function, Instance, Value, options
+from tcready.schema.compile_call import CompileCall
+from tcready.static.domain.scope import Frame
+from tcready.static.domain.values import (
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Function,
+    Instance,
+    Value,
+    members_of,
+    options,
+)
+from tcready.static.domain.values import Sequence as Items
 from tcready.static.frontend.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 from tcready.static.frontend.source import nodes_in
 from tcready.static.interp.interpreter import Interpreter
@@ -14,6 +26,10 @@ from tcready.static.interp.interpreter import Interpreter
 COMPILE = "compile"
 TORCH_COMPILE = "torch.compile"
 PARTIAL = "partial"
+OF_BLOCKS = "compile_repeated_blocks"
+"""The method of diffusers' models that calls `.compile()` of each submodule whose class is named in `BLOCKS`
+(diffusers 0.42)."""
+BLOCKS = "_repeated_blocks"
 SETTINGS = ("torch_compile", "torch_compile_backend", "torch_compile_mode")
 """Arguments that make a trainer compile its model, of transformers' `TrainingArguments` and classes derived from it
 (transformers 5.5 and 5.23: each of them turns compiling on)."""
@@ -22,66 +38,165 @@ MOST_ITEMS = 16
 
 
 @dataclass(frozen=True)
-class CompileCall:
-    """A call that compiles: the expression of what it compiles, and where it is."""
+class Compiled:
+    """A function, method or module that code of a file compiles, and the call that does."""
 
-    subject: ast.expr
+    value: Function | Instance | None
+    """None if the file does not show what it is, such as an argument of the function with the call."""
+    call: CompileCall
+    name: str = ""
+    """By what name a target finds it in the file: that of a function or class, or of the attribute or variable that holds
+    it."""
+
+    @property
+    def code(self) -> FunctionInfo | ClassInfo | None:
+        """Return the function, or the class of the module."""
+        if isinstance(self.value, Instance):
+            return self.value.cls
+        return self.value.info if self.value is not None else None
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A call that compiles: the expression of what it compiles, its options, and where it is."""
+
+    subject: ast.expr | FunctionInfo
+    """A function is one that is decorated with the call."""
+    options: Mapping[str, ast.expr]
+    line: int
     function: FunctionInfo | None
     """The function around it; None at module level."""
+    method: str = ""
+    """The method of a module that is called; empty for `torch.compile` and for a trainer."""
+    assigned: ast.expr | None = None
+    """What the result is assigned to."""
+
+    @property
+    def holder(self) -> str:
+        """Return the attribute of the class around the call, `Server.net`, or the variable of the file, that holds what
+        is compiled; empty if there is none."""
+        owner = self.function.owner if self.function is not None else None
+        for node in (self.assigned, self.subject):
+            if isinstance(node, ast.Name) and self.function is None:
+                return node.id
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and owner is not None:
+                assert self.function is not None
+                if [each.arg for each in self.function.node.args.args[:1]] == [node.value.id]:
+                    return f"{owner.name}.{node.attr}"
+        return ""
 
 
 def compiled_values(
-    interpreter: Interpreter, module: ModuleInfo, owner: ClassInfo | None = None
-) -> Iterator[Function | Instance]:
-    """Yield the functions, methods and modules that code of a file compiles, each once; with `owner`, code of that class.
+    interpreter: Interpreter, module: ModuleInfo, owners: Sequence[ClassInfo] | None = None
+) -> Iterator[Compiled]:
+    """Yield the functions, methods and modules that code of a file compiles, each once, and the calls that compile an
+    unknown value; with `owners`, those in code of these classes.
 
-    No fact is emitted for the code around the calls, which does not run in a graph. Unknown values, such as an argument
-    of the function with the call, are left out.
+    No fact is emitted for the code around the calls, which does not run in a graph. A method `compile` of an unknown
+    value is left out: it may be any method of that name.
     """
     if COMPILE not in module.source.text:
         return
     seen: set[Value] = set()
-    roots: dict[ClassInfo, Instance] = {}
-    for value in _values(interpreter, module, roots, owner):
-        for each in options(value):
-            known = isinstance(each, Function) or (isinstance(each, Instance) and interpreter.classes.is_module(each))
-            if known and each not in seen:
+    for site, value, call in _values(interpreter, module, owners):
+        found = [
+            each
+            for each in options(value)
+            if isinstance(each, Function) or (isinstance(each, Instance) and interpreter.classes.is_module(each))
+        ]
+        for each in found:
+            if each not in seen:
                 seen.add(each)
                 assert isinstance(each, (Function, Instance))
-                yield each
+                yield Compiled(each, call, _name_of(each, site, module))
+        if not found and site.method != COMPILE:
+            yield Compiled(None, call)
+
+
+def _name_of(value: Function | Instance, site: _Site, module: ModuleInfo) -> str:
+    if isinstance(value, Instance):
+        return site.holder if "." in site.holder else value.cls.symbol
+    owner, name = value.info.owner, value.info.name
+    if owner is not None:
+        return f"{owner.name}.{name}"
+    return name if name in module.bindings else site.holder or name
 
 
 def _values(
-    interpreter: Interpreter, module: ModuleInfo, roots: dict[ClassInfo, Instance], owner: ClassInfo | None
-) -> Iterator[Value]:
+    interpreter: Interpreter, module: ModuleInfo, owners: Sequence[ClassInfo] | None
+) -> Iterator[tuple[_Site, Value, CompileCall]]:
+    roots: dict[ClassInfo, Instance] = {}
+
     def built(cls: ClassInfo) -> Instance:
         if cls not in roots:
             roots[cls] = interpreter.objects.build(cls)
         return roots[cls]
 
-    for method in _methods(module):
-        if owner not in (None, method.owner):
+    for site in _sites(interpreter, module):
+        function = site.function
+        if owners is not None and (function is None or function.owner not in owners):
             continue
-        if any(_is_torch_compile(interpreter, module, each) for each in method.decorators):
-            assert method.owner is not None
-            yield Function(method, built(method.owner))
-    for call in _compile_calls(interpreter, module):
-        function = call.function
-        if owner is not None and (function is None or function.owner is not owner):
+        frame = replace(interpreter.names.module_frame(module), env={}, depth=0)
+        if isinstance(site.subject, FunctionInfo):
+            owner = site.subject.owner
+            decorated = Function(site.subject, built(owner)) if owner is not None else Function(site.subject)
+            yield site, decorated, _call(interpreter, site, frame)
             continue
         nodes = function.nodes if function is not None else _loops(module)
         for item in range(MOST_ITEMS):
-            frame = replace(interpreter.names.module_frame(module), env={}, depth=0)
+            frame = replace(frame, env={})
             if function is not None and function.owner is not None and (names := function.node.args.args):
                 frame.env[names[0].arg] = built(function.owner)
-            assignments = _assignments_for(call.subject, nodes, item)
+            assignments = _assignments_for(site.subject, nodes, item)
             with interpreter.outside_trace():
                 for name, value, _ in assignments:
                     frame.env[name] = interpreter.expressions.eval(value, frame)
-                found = interpreter.expressions.eval(call.subject, frame)
-            yield found
+                found = interpreter.expressions.eval(site.subject, frame)
+            call = _call(interpreter, site, frame)
+            blocks = [*_blocks(interpreter, found)] if site.method == OF_BLOCKS else []
+            for each in blocks or (UNKNOWN if site.method == OF_BLOCKS else found,):
+                yield site, each, call
             if not any(is_item for _, _, is_item in assignments):
                 break
+
+
+def _call(interpreter: Interpreter, site: _Site, frame: Frame) -> CompileCall:
+    """Return the call with its options: a value that the source decides, else the expression."""
+    given = []
+    for name, node in site.options.items():
+        with interpreter.outside_trace():
+            value = interpreter.expressions.eval(node, frame)
+        given.append((name, repr(value.value) if isinstance(value, Const) else ast.unparse(node)))
+    symbol = site.function.symbol if site.function is not None else ""
+    subject = site.subject.name if isinstance(site.subject, FunctionInfo) else ast.unparse(site.subject)
+    return CompileCall(interpreter.program.shown(frame.module.path), site.line, symbol, tuple(given), subject)
+
+
+def _blocks(interpreter: Interpreter, value: Value) -> Iterator[Value]:
+    """Yield the submodules of a model whose class is one of those that it names as its repeated blocks."""
+    for model in options(value):
+        if not isinstance(model, Instance):
+            continue
+        with interpreter.outside_trace():
+            names = interpreter.attributes.member(model, BLOCKS, interpreter.names.module_frame(model.cls.module))
+        wanted = {
+            name.value
+            for named in options(names)
+            if isinstance(named, Items)
+            for member in members_of(named)
+            for name in options(member)
+            if isinstance(name, Const)
+        }
+        found: dict[Instance | ExternalInstance, None] = {}
+        waiting: list[Instance | ExternalInstance] = [model]
+        while waiting:
+            children = interpreter.containers.children(waiting.pop())
+            parts = [part for _, part in children.entries] + ([children.element] if children.element else [])
+            modules = (each for part in parts for each in options(part))
+            fresh = [each for each in modules if isinstance(each, (Instance, ExternalInstance)) and each not in found]
+            found.update(dict.fromkeys(fresh))
+            waiting += fresh
+        yield from (each for each in found if isinstance(each, Instance) and each.cls.name in wanted)
 
 
 def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
@@ -90,75 +205,95 @@ def _methods(module: ModuleInfo) -> Iterator[FunctionInfo]:
             yield from found
 
 
-def _compile_calls(interpreter: Interpreter, module: ModuleInfo) -> Iterator[CompileCall]:
+def _sites(interpreter: Interpreter, module: ModuleInfo) -> Iterator[_Site]:
     functions = [each for found in module.bound().values() for each in found if isinstance(each, FunctionInfo)]
-    known = _KnownNames(_names_of_partials(interpreter, module), _names_of_settings(module))
+    finder = _Finder(interpreter, module)
     inside: set[ast.AST] = set()
     for function in (*functions, *_methods(module)):
-        for node in function.nodes:
-            inside.add(node)
-            if (subject := _subject(interpreter, module, known, node)) is not None:
-                yield CompileCall(subject, function)
-    for node in nodes_in(module.source.tree):
-        if node not in inside and (subject := _subject(interpreter, module, known, node)) is not None:
-            yield CompileCall(subject, None)
+        for decorator in function.decorators:
+            given = finder.options_of(decorator)
+            if given is not None:
+                yield _Site(function, given, decorator.lineno, function)
+            inside.update(ast.walk(decorator))
+        inside.update(function.nodes)
+        yield from finder.sites(function.nodes, function)
+    yield from finder.sites((node for node in nodes_in(module.source.tree) if node not in inside), None)
 
 
-@dataclass(frozen=True)
-class _KnownNames:
-    """Names of a file by which it compiles."""
+class _Finder:
+    """Finds calls that compile in a file, also by names for partial calls of `torch.compile` and for settings with which
+    a trainer compiles its model."""
 
-    partials: frozenset[str]
-    """Names of partial calls of `torch.compile`."""
-    settings: frozenset[str]
-    """Names of settings with which a trainer compiles its model."""
+    def __init__(self, interpreter: Interpreter, module: ModuleInfo) -> None:
+        self.interpreter, self.module = interpreter, module
+        self.partials = _names_of(module, PARTIAL, lambda value: _is_partial(interpreter, module, value))
+        self.settings = _names_of(module, SETTINGS[0], _is_settings)
 
+    def sites(self, nodes: Iterable[ast.AST], function: FunctionInfo | None) -> Iterator[_Site]:
+        """Yield the calls that compile among the nodes of a function, or of the module."""
+        assigned: dict[ast.AST, ast.expr] = {}
+        for node in nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                assigned[node.value] = node.targets[0]
+            if (site := self.site(node, function)) is not None:
+                yield replace(site, assigned=assigned.get(node))
 
-def _subject(interpreter: Interpreter, module: ModuleInfo, known: _KnownNames, node: ast.AST) -> ast.expr | None:
-    """Return what a call compiles, by `torch.compile` or a name in `known`; None if it compiles nothing. Whether the
-    receiver of `.compile()` is a module shows when it is evaluated."""
-    if not isinstance(node, ast.Call):
+    def site(self, node: ast.AST, function: FunctionInfo | None) -> _Site | None:
+        """Return the call that compiles; None if a node is none. Whether the receiver of `.compile()` is a module shows
+        when it is evaluated."""
+        if not isinstance(node, ast.Call):
+            return None
+        given = self.options_of(node.func)
+        of_trainer = self._options_of_settings(node) if given is None else None
+        if given is not None or of_trainer is not None:
+            named = [each.value for each in node.keywords if each.arg == "model"]
+            subject = next(iter([*node.args[:1], *named]), None)
+            known = of_trainer if given is None else {**given, **_keywords(node)}
+            return _Site(subject, known or {}, node.lineno, function) if subject is not None else None
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (COMPILE, OF_BLOCKS):
+            return _Site(node.func.value, _keywords(node), node.lineno, function, node.func.attr)
         return None
-    function = node.func
-    if (
-        (isinstance(function, ast.Name) and function.id in known.partials)
-        or _has_settings(node, known.settings)
-        or _is_torch_compile(interpreter, module, function)
-        or _is_partial(interpreter, module, function)
-    ):
-        named = [each.value for each in node.keywords if each.arg == "model"]
-        return next(iter([*node.args[:1], *named]), None)
-    is_method = isinstance(node.func, ast.Attribute) and node.func.attr == COMPILE
-    return node.func.value if is_method and isinstance(node.func, ast.Attribute) else None
+
+    def options_of(self, node: ast.expr) -> Mapping[str, ast.expr] | None:
+        """Return the options that an expression for a function that compiles has already: of `torch.compile` none, of
+        `torch.compile(dynamic=True)` and of a partial call of it those that it gives. None for any other expression."""
+        if isinstance(node, ast.Name) and node.id in self.partials:
+            node = self.partials[node.id]
+        if isinstance(node, ast.Call) and (
+            _is_partial(self.interpreter, self.module, node)
+            or (not node.args and self.options_of(node.func) is not None)
+        ):
+            return {**(self.options_of(node.func) or {}), **_keywords(node)}
+        return {} if _is_torch_compile(self.interpreter, self.module, node) else None
+
+    def _options_of_settings(self, node: ast.Call) -> Mapping[str, ast.expr] | None:
+        """Return the options in the settings of a trainer that compiles its model; None if it does not."""
+        for each in (*node.args, *(keyword.value for keyword in node.keywords)):
+            settings = self.settings.get(each.id) if isinstance(each, ast.Name) else each
+            if settings is not None and _is_settings(settings):
+                assert isinstance(settings, ast.Call)
+                given = _keywords(settings)
+                return {name.removeprefix(f"{SETTINGS[0]}_"): given[name] for name in SETTINGS[1:] if name in given}
+        return None
 
 
-def _names_of_partials(interpreter: Interpreter, module: ModuleInfo) -> frozenset[str]:
-    """Return the names that are assigned `functools.partial(torch.compile, ...)`, and nothing else."""
-    return _names_of(module, PARTIAL, lambda value: _is_partial(interpreter, module, value))
+def _keywords(node: ast.Call) -> dict[str, ast.expr]:
+    return {each.arg: each.value for each in node.keywords if each.arg is not None and each.arg != "model"}
 
 
-def _names_of_settings(module: ModuleInfo) -> frozenset[str]:
-    """Return the names that are assigned settings with which a trainer compiles its model, and nothing else."""
-    return _names_of(module, SETTINGS[0], _is_settings)
-
-
-def _names_of(module: ModuleInfo, word: str, is_one: Callable[[ast.expr], bool]) -> frozenset[str]:
-    """Return the names of a file that are assigned only values for which `is_one` holds; none if it lacks `word`."""
+def _names_of(module: ModuleInfo, word: str, is_one: Callable[[ast.expr], bool]) -> Mapping[str, ast.expr]:
+    """Return the names of a file that are assigned only values for which `is_one` holds, each with the last one; none if
+    the file lacks `word`."""
     if word not in module.source.text:
-        return frozenset()
-    found: dict[str, bool] = {}
+        return {}
+    found: dict[str, ast.expr | None] = {}
     for node in nodes_in(module.source.tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    found[target.id] = found.get(target.id, True) and is_one(node.value)
-    return frozenset(name for name, holds in found.items() if holds)
-
-
-def _has_settings(node: ast.Call, names: frozenset[str]) -> bool:
-    """Return whether an argument of a call is such settings, or a name of them."""
-    given = (*node.args, *(each.value for each in node.keywords))
-    return any(_is_settings(each) or (isinstance(each, ast.Name) and each.id in names) for each in given)
+                    holds = found.get(target.id, node.value) is not None and is_one(node.value)
+                    found[target.id] = node.value if holds else None
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _is_settings(node: ast.expr) -> bool:
@@ -179,9 +314,7 @@ def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) ->
 
 
 def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) -> bool:
-    """Return whether an expression is `torch.compile`, by whatever name, or a call of it as a decorator with options."""
-    if isinstance(node, ast.Call):
-        return not node.args and _is_torch_compile(interpreter, module, node.func)
+    """Return whether an expression is `torch.compile`, by whatever name."""
     if isinstance(node, ast.Name):
         bound = module.bindings.get(node.id, ())
         is_near = any(isinstance(each, Import) and each.name == COMPILE for each in bound)

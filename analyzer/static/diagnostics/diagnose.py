@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tcready.portable.options import ReadOptions
+from tcready.schema.compile_call import CompileCall
 from tcready.schema.display_paths import display_path, is_installed
 from tcready.schema.edit import Edit
 from tcready.schema.enums import BREAKING, Confidence, Effect, Level, Origin, in_words
@@ -497,7 +498,12 @@ def findings(
     interpretation: Interpretation, claims: Claims, options: ReadOptions, origin: Origin, suggest: Suggest | None
 ) -> dict[Place, Finding]:
     """Return the findings of claims in code of that origin."""
-    reported = [place for place in sorted(claims.by_place) if _is_reported(claims.by_place[place], options)]
+    calls = {place: interpretation.compile_calls(contexts) for place, contexts in claims.contexts.items()}
+    reported = [
+        place
+        for place, diagnosis in sorted(claims.by_place.items(), key=lambda item: item[0])
+        if _is_reported(diagnosis, options) and not (diagnosis.claim.of_size and _are_dynamic(calls[place]))
+    ]
     spots = {place: _spot(interpretation, claims.by_place[place], options.root) for place in reported}
     suspects = {}
     if suggest is not None and origin == "own":
@@ -520,6 +526,7 @@ def findings(
             reached_by=way.symbols,
             break_effect=(interpretation.break_effects.effect(contexts) if finding.effect in SPLITTING else None),
         )
+        finding = _under_options(finding, diagnosis.claim, calls[place])
         count = repeats.get(finding.fingerprint, 0)
         repeats[finding.fingerprint] = count + 1
         if count:
@@ -605,6 +612,27 @@ def _finding(diagnosis: Diagnosis, spot: _Spot, conditions: tuple[Condition, ...
         evidence=tuple(Evidence("static", text) for text in _evidence(diagnosis, spot.written, conditions)),
         dtypes=() if diagnosis.hidden or diagnosis.confidence != "low" else diagnosis.types,
     )
+
+
+def _are_dynamic(calls: Sequence[CompileCall | None]) -> bool:
+    """Return whether the user's code compiles everything in these entries with `dynamic=True`."""
+    return bool(calls) and all(call is not None and call.value("dynamic") is True for call in calls)
+
+
+def _under_options(finding: Finding, claim: Claim, calls: Sequence[CompileCall | None]) -> Finding:
+    """Return the finding as the options of the calls that compile its code make it: under `fullgraph=True` a break is an
+    error, and under `dynamic=False` a size that grows recompiles in each call."""
+    if finding.confidence == "low":
+        return finding
+    fixed = next((call for call in calls if call is not None and call.value("dynamic") is False), None)
+    if claim.of_size and fixed is not None:
+        why = f"in each call, because {fixed.path}:{fixed.line} compiles it with dynamic=False"
+        return dataclasses.replace(finding, level="error", message=f"{finding.message} {why}")
+    strict = next((call for call in calls if call is not None and call.is_fullgraph), None)
+    if strict is None or not (finding.effect in BREAKING or finding.effect == "intent"):
+        return finding
+    why = f"an error, because {strict.path}:{strict.line} compiles it with fullgraph=True"
+    return dataclasses.replace(finding, level="error", message=f"{finding.message}; {why}", raises_at=strict)
 
 
 class _Question:

@@ -55,7 +55,9 @@ def static_targets(
     for analysis, reached in zip(interpretation.analyses, interpretation.ways, strict=True):
         if analysis.root is None:
             every = sorted({fingerprint for found in breaking.contexts.values() for fingerprint in found})
-            modules = [StaticModule("", "function", None, None, tuple(every))]
+            unknown = tuple(dict.fromkeys(_unknown_members(interpretation.interpreter, reached)))
+            members, kind = tuple(member for _, member in unknown), unknown[0][0] if unknown else "function"
+            modules = [StaticModule("", kind, None, None, tuple(every), members)]
         else:
             nodes = list(module_tree(interpretation.interpreter, analysis.root))
             below = _idents_below(nodes)
@@ -66,6 +68,7 @@ def static_targets(
             modes,
             dtype=interpretation.interpreter.dtype or "",
             is_read=analysis.is_read,
+            compiled_at=analysis.compiled_at,
         )
 
 
@@ -146,6 +149,23 @@ def _static_module(
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))
     return StaticModule(node.name, types, path, line, tuple(sorted(found)), unknown=tuple(unknown), sure=node.sure)
+
+
+def _unknown_members(interpreter: Interpreter, reached: Mapping[int, CallPath]) -> Iterator[tuple[str, str]]:
+    """Yield the members that methods of plain objects call and of which nothing is known: the class, and the member as
+    source text."""
+    for context in sorted(reached):
+        function = interpreter.contexts[context].function
+        owner = function.owner if function is not None else None
+        if function is None or owner is None or interpreter.classes.mro(owner).is_module:
+            continue
+        own = next(iter(_parameters(function)), None)
+        for callee in interpreter.unknown_callees.get(context, ()):
+            base = callee
+            while isinstance(base, ast.Attribute):
+                base = base.value
+            if base is not callee and isinstance(base, ast.Name) and base.id == own:
+                yield owner.name, ast.unparse(callee)
 
 
 def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.expr) -> bool:

@@ -39,6 +39,9 @@ class Claim:
     form: str = ""
     """The kind of code, if claims of the rule hold under different versions of torch: `tables/claims.json` lists the
     versions by rule and form."""
+    of_size: bool = False
+    """A tensor has another size in each call: under `dynamic=True` nothing recompiles, under `dynamic=False` each call
+    does (torch 2.13)."""
     regardless: bool = False
     """A call breaks whatever it is given, so that it is as sure as that it is made."""
 
