@@ -63,7 +63,13 @@ class Journal:
         self.rest: tuple[str, StageReason] = LEFT
         """The reason why stages that never began did not run."""
         self.observation = Observation(
-            work.target, label, work.options.mode, stages_after({}, *self.rest), None, inputs_from=source
+            work.target,
+            label,
+            work.options.mode,
+            stages_after({}, *self.rest),
+            None,
+            inputs_from=source,
+            compiled_at=work.options.compile_call,
         )
 
     def begin(self, stage: StageName, note: str = "") -> None:

@@ -99,7 +99,10 @@ def _context(work: Work, state_path: str | None) -> Context:
         journal = Journal(
             work, convention.label if convention else None, state_path, "convention" if convention else None
         )
-    return Context(work, journal, FrameNames(work.root, work.own_packages), convention)
+    call = work.options.compile_call
+    dynamic = call.value("dynamic") if call is not None else None
+    options = {} if dynamic is None else {"dynamic": dynamic}
+    return Context(work, journal, FrameNames(work.root, work.own_packages), convention, compile_options=options)
 
 
 def die_with_the_launcher() -> None:

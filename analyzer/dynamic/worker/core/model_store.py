@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.inputs.loading import SEED_BUILD, make_on
+from tcready.dynamic.worker.inputs.loading import SEED_BUILD, make_on, modules_of
 from tcready.dynamic.worker.torch_internals.compile_calls import address_of, writes
 from tcready.schema.enums import Mode
 from torch import nn
@@ -65,7 +65,7 @@ class ModelStore:
     def keep(self, model: Any) -> None:
         """Use `model`, which was just built and never called, as the original of all copies."""
         self._original = model
-        self.copies = not refers_to_itself(model) and not _shares_memory(model)
+        self.copies = not refers_to_itself(model) and not _shares_memory(model) and not _is_of_plain_object(model)
         self._values = _values(model) if self._share else []
         if not self.copies:
             self._original = None
@@ -111,9 +111,15 @@ class ModelStore:
 
 def _in_mode(model: Any, mode: Mode) -> Any:
     owner = getattr(model, "__self__", model)
-    if isinstance(owner, nn.Module):
-        owner.train(mode == "train")
+    for module in [owner] if isinstance(owner, nn.Module) else modules_of(owner) if owner is not model else ():
+        module.train(mode == "train")
     return model
+
+
+def _is_of_plain_object(model: Any) -> bool:
+    """Return whether a model is a method of an object that is not a module. It is built again each time: what compiled
+    functions in its attributes refer to would not be copied."""
+    return isinstance(model, types.MethodType) and not isinstance(model.__self__, (nn.Module, type))
 
 
 def copied(model: Any, *, share: bool) -> Any:

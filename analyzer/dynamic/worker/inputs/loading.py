@@ -21,7 +21,7 @@ from tcready.dynamic.worker.core.case import Case, NoInputsError, RunError
 from tcready.dynamic.worker.core.request import Work
 from tcready.dynamic.worker.inputs import meta_build
 from tcready.dynamic.worker.inputs.stand_ins import on_meta
-from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.known_values import keep_values
 from tcready.portable.input_conventions import Convention
 from tcready.portable.target import Target
@@ -115,29 +115,25 @@ def named(text: str, option: str, work: Work) -> Any:
 
 @dataclass(frozen=True)
 class MethodTarget:
-    """A method of a model as the target: `model.py::GPT.generate`."""
+    """A method, or an attribute that the constructor sets, as the target: `model.py::GPT.generate`,
+    `serve.py::Server.run`."""
 
     owner: Any
-    """The nn.Module class, or an instance of one."""
+    """The class, or an instance of it."""
     name: str
 
 
 def target_in(module: ModuleType, name: str, where: str) -> Any:
-    """Return the target of that name; a Method if it is one of a model. Raises RunError with the names that exist."""
-    value = lookup(module, name, where)
+    """Return the target of that name; a MethodTarget if an object has to be built for it. Raises RunError with the names
+    that exist."""
     prefix, _, last = name.rpartition(".")
     owner = lookup(module, prefix, where) if prefix else None
-    is_class = inspect.isclass(owner) and issubclass(owner, torch.nn.Module)
-    if isinstance(owner, torch.nn.Module) and inspect.ismethod(value):
-        return MethodTarget(owner, last)
-    if inspect.isclass(owner) and not is_class and inspect.isfunction(value) and not _is_static(owner, last):
-        raise RunError(
-            f"{name} is a method of a class that is not an nn.Module, which is read but not run: name a function that "
-            "makes the object and calls it"
-        )
-    return (
-        MethodTarget(owner, last) if is_class and inspect.isfunction(value) and not _is_static(owner, last) else value
-    )
+    if inspect.isclass(owner) and not hasattr(owner, last):
+        return MethodTarget(owner, last)  # set by the constructor, or not there
+    value = lookup(module, name, where)
+    is_method = inspect.isfunction(value) and not _is_static(owner, last) if inspect.isclass(owner) else False
+    is_of_object = inspect.ismethod(value) and value.__self__ is owner and not inspect.isclass(owner)
+    return MethodTarget(owner, last) if is_method or is_of_object else value
 
 
 def _is_static(owner: Any, name: str) -> bool:
@@ -179,7 +175,9 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     arguments. Tensors that the constructor creates are on the default device. Raises what building raises.
     """
     if isinstance(value, MethodTarget):
-        return getattr(build(value.owner, init, work, seed), value.name)
+        value = _method_of_new(value, init, work, seed)
+        if not isinstance(value, torch.nn.Module):
+            return value
     torch.manual_seed(seed)
     if isinstance(value, torch.nn.Module):
         model: Any = copy.deepcopy(value)
@@ -202,6 +200,49 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     if callable(model) and model is value:
         return model
     raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
+
+
+def _method_of_new(value: MethodTarget, init: Callable[[], Any] | None, work: Work, seed: int) -> Any:
+    """Return the method, function or module of a new object, without the `torch.compile` around it. Raises RunError if it
+    has none of that name."""
+    is_model = isinstance(value.owner, torch.nn.Module) or (
+        inspect.isclass(value.owner) and issubclass(value.owner, torch.nn.Module)
+    )
+    owner = build(value.owner, init, work, seed) if is_model else _build_plain(value.owner, init, work, seed)
+    if not hasattr(owner, value.name):
+        names = [name for name in dir(owner) if not name.startswith("__") and callable(getattr(owner, name, None))]
+        near = difflib.get_close_matches(value.name, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise RunError(f"an object of the class {type(owner).__name__} has no attribute {value.name!r}{hint}")
+    found = dynamo.uncompiled(getattr(owner, value.name))
+    if not callable(found):
+        raise RunError(f"{work.target} is a {type(found).__name__}, which cannot be called")
+    return found
+
+
+def _build_plain(owner: Any, init: Callable[[], Any] | None, work: Work, seed: int) -> Any:
+    """Build an object of a class that is not an nn.Module (or copy the object), with its modules on the device, in their
+    mode."""
+    torch.manual_seed(seed)
+    with meta_build.constructing(work):
+        if inspect.isclass(owner):
+            args, kwargs = _init_arguments(init)
+            made = _construct(owner, args, kwargs)
+        else:
+            made = copy.deepcopy(owner)
+    for module in modules_of(made):
+        module.to(work.options.device)
+        if work.options.dtype:
+            module.to(dtype_of(work.options.dtype))
+        module.train(work.options.mode == "train")
+    return made
+
+
+def modules_of(owner: Any) -> list[torch.nn.Module]:
+    """Return the modules in the attributes of an object that is none itself, and in lists and dicts of these."""
+    leaves = pytree.tree_leaves(list(getattr(owner, "__dict__", {}).values()))
+    modules = (dynamo.uncompiled(leaf) for leaf in leaves)
+    return list({id(each): each for each in modules if isinstance(each, torch.nn.Module)}.values())
 
 
 BUILT_IN_DTYPE = "tcready_built_in_dtype"
@@ -227,17 +268,18 @@ def make_on(device: str, make: Callable[[], _Made]) -> tuple[_Made, str | None]:
     return make(), failure
 
 
-def _construct(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
+def _construct(cls: type[_Made], args: Any, kwargs: Any) -> _Made:
     """Construct an object of the class. Raises NoInputsError if required arguments of the constructor are missing."""
     try:
         return cls(*args, **kwargs)
     except TypeError as error:
         if not (args or kwargs) and not _takes_nothing(cls):
-            raise NoInputsError(f"{type(error).__name__}: {error}") from error
+            how = "define get_init_inputs() in its file, which returns the arguments"
+            raise NoInputsError(f"{type(error).__name__}: {error}; {how}") from error
         raise
 
 
-def _takes_nothing(cls: type[torch.nn.Module]) -> bool:
+def _takes_nothing(cls: type[Any]) -> bool:
     """Return whether the constructor can be called without arguments, according to its signature."""
     try:
         inspect.signature(cls).bind()

@@ -34,6 +34,7 @@ COMPILED_CALLS = 3
 """The number of compiled calls: CUDA graphs are recorded in the second one, so the last one includes no compiling."""
 COLD = "cold"
 """The compilation with an empty cache."""
+DEFAULT = "default"
 CUDA_GRAPHS = "reduce-overhead"
 """The mode of torch.compile that replays CUDA graphs."""
 
@@ -74,7 +75,8 @@ def _store(context: Context, found: Backend) -> None:
 def _case(context: Context, case: Case) -> str:
     """Run one case and describe the result in a few words. Raises _MismatchError, or what compiling raises."""
     eager = called_eagerly(context, context.build, case)
-    found, outcome = _compile_and_call(context, case, "default")
+    mode = _mode(context)
+    found, outcome = _compile_and_call(context, case, mode)
     parts = [f"cold {_seconds(found.cold_seconds)}"]
     cut: list[str] = []
 
@@ -87,7 +89,7 @@ def _case(context: Context, case: Case) -> str:
     if spent(context):
         cut.append("the warm compilation")
     else:
-        warm, _ = _compile_and_call(context, case, "default", "warm")
+        warm, _ = _compile_and_call(context, case, mode, "warm")
         found = keep(
             replace(found, warm_seconds=warm.cold_seconds, cache_hits=warm.cache_hits, cache_misses=warm.cache_misses)
         )
@@ -99,9 +101,9 @@ def _case(context: Context, case: Case) -> str:
         if eager.draws:
             # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
             with inductor.eager_random():
-                _, outcome = _compile_and_call(context, case, "default", "drawing eager's random numbers")
+                _, outcome = _compile_and_call(context, case, mode, "drawing eager's random numbers")
         found = keep(_add_difference(context, case, eager, outcome, found, parts))
-    if torch.device(context.work.options.device).type == "cuda":
+    if torch.device(context.work.options.device).type == "cuda" and mode != CUDA_GRAPHS:
         if spent(context):
             cut.append(f"mode={CUDA_GRAPHS!r}")
         else:
@@ -120,6 +122,20 @@ def _case(context: Context, case: Case) -> str:
     return ", ".join(parts) + cut_text + case.label
 
 
+def _mode(context: Context) -> str:
+    """Return the mode in which the user's code compiles the target; the default one if that is not known."""
+    call = context.work.options.compile_call
+    return str(call.value("mode") or DEFAULT) if call is not None else DEFAULT
+
+
+def _options(context: Context, mode: str) -> dict[str, Any]:
+    """Return the arguments of `torch.compile` in a mode; in the default one with the options of Inductor in the user's
+    code. Torch refuses what it does not know."""
+    call = context.work.options.compile_call
+    given = call.value("options") if call is not None and mode == DEFAULT else None
+    return {**context.compile_options, **({"options": given} if isinstance(given, dict) else {"mode": mode})}
+
+
 def _seconds(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.2f} s"
 
@@ -136,11 +152,11 @@ def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD)
     context.journal.write(f"backend, {mode}, {note}{case.label}")
     inductor.forget_compiled()
     model = context.build()
-    compiled = compile_callable(model, backend="inductor", mode=mode)
+    compiled = compile_callable(model, backend="inductor", **_options(context, mode))
     record = inductor.InductorRecord()
     times: list[float] = []
     outcome: CallOutcome | None = None
-    folder = context.work.options.trace_out if (mode, note) == ("default", COLD) else None
+    folder = context.work.options.trace_out if (mode, note) == (_mode(context), COLD) else None
     with inductor.inductor_recording(record), tracing.traced_into(folder):
         for _ in range(COMPILED_CALLS):
             settle(context)
@@ -150,7 +166,7 @@ def _compile_and_call(context: Context, case: Case, mode: str, note: str = COLD)
             times.append(time.perf_counter() - start)
             outcome = outcome or given
     assert outcome is not None
-    graphs = mode != "default"
+    graphs = mode != DEFAULT
     return (
         Backend(
             mode,
@@ -189,7 +205,7 @@ def _add_difference(
         function = model
         if is_compiled:
             inductor.forget_compiled()
-            function = compile_callable(model, backend="inductor")
+            function = compile_callable(model, backend="inductor", **_options(context, _mode(context)))
         return called(context, function, model, prepare(case), eager.loss).outcome
 
     with inductor.eager_random() if eager.draws else contextlib.nullcontext():

@@ -13,8 +13,8 @@ from tcready.dynamic.worker.torch_internals.compile_calls import compile_callabl
 
 
 def run(context: Context) -> None:
-    """Run the stage. If the default run had breaks, only on request."""
-    journal, is_requested = context.journal, context.work.options.fullgraph
+    """Run the stage. If the default run had breaks, only on request or if the user's code compiles that way."""
+    journal, is_requested = context.journal, _is_required(context)
     seen = journal.observation
     broke = bool(seen.break_sites) or any(not frame.benign for frame in seen.skipped_frames)
     with failing(context, "fullgraph"):
@@ -52,6 +52,12 @@ def _captured_whole(context: Context) -> bool:
         and seen.coverage.ops_total == seen.coverage.ops_captured
         and all(graphs[case.name] == 1 for case in context.cases)
     )
+
+
+def _is_required(context: Context) -> bool:
+    """Return whether the options request the stage, or the call of the user's code that compiles the target does."""
+    options = context.work.options
+    return options.fullgraph or (options.compile_call is not None and options.compile_call.is_fullgraph)
 
 
 def _is_requested(context: Context) -> bool:

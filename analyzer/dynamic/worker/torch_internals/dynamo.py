@@ -108,11 +108,16 @@ def is_compiled_module(value: Any) -> bool:
 
 
 def uncompiled(value: Any) -> Any:
-    """Return the module or function inside the result of `torch.compile`; any other value unchanged."""
+    """Return the module or function inside the result of `torch.compile`; any other value unchanged. Of a method that is
+    decorated with it, return the method."""
     if is_compiled_module(value):
         return getattr(value, WRAPPED)
     known = decided(value)
-    return value._torchdynamo_orig_callable if known and known.kind == "compiled" else value
+    if known is None or known.kind != "compiled":
+        return value
+    inside = value._torchdynamo_orig_callable
+    is_decorated = inspect.ismethod(value) and inspect.isfunction(inside)
+    return types.MethodType(inside, value.__self__) if is_decorated else inside
 
 
 def explaining(backend: Callable[..., Any]) -> Any:
