@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import pytest_lsp
@@ -25,9 +26,12 @@ from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 from reading import BREAKING, HELPER, NET
 from tcready import api
 from tcready.cli.arguments import settings_at
-from tcready.integrations.lsp.language_server import LONGEST, PAUSE, WAITED_FOR
+from tcready.integrations.lsp.language_server import LAST_RUN, LONGEST, MODELS, PAUSE, WAITED_FOR
 from tcready.integrations.lsp.open_files import MOST_CLOSED, Document, OpenFilesReader
 from tcready.pipeline import explanation, registry
+from tcready.schema.code_line import Frame
+from tcready.schema.observation import Observation, Stage
+from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile, SkippedFrame
 from tcready.source.edits import apply_edits
 from tcready.static.frontend.noqa import hiding_edit
 from tcready.static.frontend.source import of_text
@@ -225,11 +229,28 @@ class Project:
             or []
         )
 
+    async def ask(self, method: str, uri: str) -> dict[str, Any] | None:
+        """What the server answers to a request of its own about a document."""
+        answer = await self.client.protocol.send_request_async(method, {"textDocument": {"uri": uri}})
+        return plain_values(answer)
+
+    async def states(self, uri: str) -> dict[int, str]:
+        """How each line ran, 1-based."""
+        answer = await self.ask(LAST_RUN, uri)
+        return {line + 1: each["state"] for each in answer["lines"] for line in range(each["start"], each["end"] + 1)}
+
     async def lenses(self, uri: str) -> dict[int, str]:
         """What stands above each line, 1-based."""
         document = types.TextDocumentIdentifier(uri)
         found = await self.client.text_document_code_lens_async(types.CodeLensParams(document))
         return {each.range.start.line + 1: each.command.title for each in found or () if each.command}
+
+
+def plain_values(answer: Any) -> Any:
+    """An answer as dicts and lists: pygls makes named tuples of objects that the protocol does not know."""
+    if hasattr(answer, "_asdict"):
+        return {name: plain_values(value) for name, value in answer._asdict().items()}
+    return [plain_values(each) for each in answer] if isinstance(answer, list) else answer
 
 
 async def until(found: Callable[[], object]):
@@ -737,6 +758,102 @@ async def test_hover_tells_what_only_the_run_showed(vscode: LanguageClient) -> N
     assert "seen only in the run" in said
     project.type(uri, source.text + "\n")
     assert await project.hover(uri, alone.line - 1, 0) is None
+
+
+@in_one_loop
+async def test_lines_show_how_they_ran_as_long_as_the_code_is_the_same(ran: Project) -> None:
+    text = (ran.folder / "model.py").read_text()
+    uri = ran.open("model.py", text)
+    answer = await ran.ask(LAST_RUN, uri)
+    assert (answer["targets"], answer["changed"]) == (["model.py::Model"], [])
+    report = explanation.stored_report(ran.folder)
+    assert report is not None
+    (seen,) = [target.observation for target in report.targets]
+    states = await ran.states(uri)
+    broke = {line for line, state in states.items() if state == "broke"}
+    assert broke == {site.line for site in seen.break_sites if site.path == "model.py"} != set()
+    (ranges,) = [each.ranges for each in seen.executed if each.path == "model.py"]
+    executed = {line for first, last in ranges for line in range(first, last + 1)}
+    assert {line for line, state in states.items() if state in ("graph", "eager")} <= executed
+    assert {"graph", "eager"} <= {*states.values()}
+    texts = {line: each["text"] for each in answer["lines"] for line in range(each["start"] + 1, each["end"] + 2)}
+    assert texts[41].startswith("graph break GB0170"), texts
+    ran.type(uri, text + "\n")
+    answer = await ran.ask(LAST_RUN, uri)
+    assert answer == {"targets": [], "changed": ["model.py"], "lines": []}
+    ran.type(uri, text)
+    assert await ran.states(uri) == states
+
+
+@in_one_loop
+async def test_a_line_shows_the_worst_of_what_several_runs_saw(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    text = "\n".join(["def f(x):", *["    x = x + 1"] * 8, "    return x", ""])
+    frame, digest = Frame("net.py", 5, "f"), hashlib.sha256(text.encode()).hexdigest()
+    site = BreakSite("torch/_dynamo/any.py", 3, "g", "a reason\nand more", "GB0001", 2, "third_party", (frame,))
+    failed = Recompile("net.py", 1, "f", ("x differs",), lines=(Frame("net.py", 7, "f"), frame))
+    seen = Observation(
+        "net.py::f",
+        None,
+        "infer",
+        (Stage("capture", "pass", ""),),
+        {},
+        coverage=Coverage(4, 3, 0.75),
+        digests=(("net.py", digest),),
+        executed=(LineSet("net.py", ((2, 10),)),),
+        traced=(LineSet("net.py", ((1, 8), (10, 10))),),
+    )
+    other = dataclasses.replace(
+        seen,
+        target="net.py::g",
+        break_sites=(site,),
+        recompiles=(failed,),
+        skipped_frames=(
+            SkippedFrame("net.py", 3, "h", "", benign=False, end_line=4),
+            SkippedFrame("net.py", 8, "k", "", benign=True, end_line=8),
+        ),
+        executed=(LineSet("net.py", ((2, 8),)),),
+    )
+    report = api.load(FIXTURES / "reports" / "planned.json")
+    (target, *_) = report.targets
+    targets = tuple(dataclasses.replace(target, observation=each) for each in (seen, other))
+    explanation.keep(dataclasses.replace(report, targets=targets, findings=()), project.folder)
+    uri = project.open("net.py", text)
+    shown = "recompiled graph eager eager broke graph recompiled graph eager graph".split()
+    assert await project.states(uri) == dict(enumerate(shown, 1))
+    answer = await project.ask(LAST_RUN, uri)
+    assert {each["text"] for each in answer["lines"]} == {
+        "ran in a graph",
+        "ran eagerly: Dynamo gave up `h`",
+        "ran eagerly: Dynamo did not trace it",
+        "graph break GB0001 (2 events): a reason",
+        "`f` was recompiled: x differs",
+    }
+
+
+@in_one_loop
+async def test_what_was_not_run_has_no_lines(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    uri = project.open("net.py", CLEAN)
+    assert await project.ask(LAST_RUN, uri) is None
+    assert await project.ask(LAST_RUN, project.uri("never_opened.py")) is None
+    assert await project.ask(MODELS, project.uri("never_opened.py")) is None
+
+
+@in_one_loop
+async def test_the_models_of_a_file_are_named_as_a_check_names_them(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    other = PRINTING.partition("\n\n\n")[2].replace("Net", "Other")
+    text = f"{PRINTING}\n\n@final\n{other}\n\nclass Plain:\n    pass\n"
+    uri = project.open("net.py", text)
+    answer = await project.ask(MODELS, uri)
+    assert answer == {
+        "root": str(project.folder),
+        "path": "net.py",
+        "models": [{"target": "net.py::Net", "start": 3, "end": 6}, {"target": "net.py::Other", "start": 9, "end": 13}],
+    }
+    project.type(uri, text + "(")
+    assert (await project.ask(MODELS, uri))["models"] == []
 
 
 @in_one_loop

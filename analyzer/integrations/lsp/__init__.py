@@ -1,9 +1,9 @@
 """The language server: `tcready lsp`.
 
 `language_server` speaks the protocol and decides when to read; `open_files` reads the open files of a project as
-`tcready check` would, including unsaved text; `last_run` has the result of the last run; `hover_text` and
-`protocol_values` render both. Only `language_server` and `protocol_values` need pygls and lsprotocol. Nothing of a
-project is imported or executed.
+`tcready check` would, including unsaved text; `last_run` has the result of the last run, and `line_states` what it
+shows of each line; `hover_text` and `protocol_values` render them. Only `language_server` and `protocol_values` need
+pygls and lsprotocol. Nothing of a project is imported or executed.
 """
 
 from __future__ import annotations

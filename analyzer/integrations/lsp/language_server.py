@@ -25,6 +25,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, urlparse
 from tcready.config import pyproject
 from tcready.integrations.lsp import hover_text, protocol_values
+from tcready.integrations.lsp.line_states import models_in
 from tcready.integrations.lsp.open_files import CellText, Document, OpenFilesReader, Read, SettingsAt, notebook
 from tcready.integrations.lsp.protocol_values import Actions, Capable, Places
 from tcready.pipeline import registry
@@ -45,6 +46,10 @@ WATCHED = ("**/*.py", "**/pyproject.toml", "**/.tcready_cache/*.json")
 PYTHON = "python"
 UNSAVED = "untitled"
 """The scheme of documents that were never saved."""
+LAST_RUN = "tcready/lastRun"
+"""The request for how the lines of a document ran in the last run."""
+MODELS = "tcready/models"
+"""The request for the models of a document, and the folder in which to run `tcready check` for them."""
 LAST = 4
 """Number of lines of a traceback that are logged."""
 
@@ -141,6 +146,8 @@ class Editing:
                 types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
             ),
             types.TEXT_DOCUMENT_CODE_LENS: (self.lenses, types.CodeLensOptions()),
+            LAST_RUN: (self.last_run, None),
+            MODELS: (self.models, None),
         }
         for method, handler in notices.items():
             self._server.feature(method)(_function(handler))
@@ -344,6 +351,25 @@ class Editing:
         read, document, places = known
         lines = hover_text.above(read.targets, read.shown(document), read.last_run, read.texts())
         return protocol_values.lenses(lines, places)
+
+    async def last_run(self, params: Any) -> dict[str, Any] | None:
+        """Return how the lines of a document ran in the last run; None if no run includes it, or it is a notebook."""
+        known = await self._known(params.textDocument.uri)
+        if known is None or known[1].cells or known[0].last_run is None:
+            return None
+        read, document, _ = known
+        last = read.last_run
+        found = last.of_file(read.shown(document), read.texts()) if last is not None else None
+        return protocol_values.line_states(found, last.report.targets) if found and last is not None else None
+
+    async def models(self, params: Any) -> dict[str, Any] | None:
+        """Return the models of a document, and the folder of its project; None if the document is not read."""
+        known = await self._known(params.textDocument.uri)
+        if known is None:
+            return None
+        read, document, _ = known
+        path = read.shown(document)
+        return protocol_values.models(read.root, path, models_in(read.targets, path, document.text))
 
     async def _known(self, uri: str, longest: float | None = None) -> tuple[Read, Document, Places] | None:
         """Return the results for the current document, once it is read; None if it is not one of ours.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcready.integrations.lsp.line_states import LineRange, states_of
 from tcready.schema.display_paths import contents
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding, StaticModule
@@ -20,6 +21,18 @@ class Share:
     target: TargetReport
     operations: int
     captured: int
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """How a file ran in the last runs."""
+
+    runs: tuple[TargetReport, ...]
+    """The runs that include the file and are fresh."""
+    changed: tuple[str, ...]
+    """Files that have changed since another run that includes the file."""
+    lines: tuple[LineRange, ...]
+    """By line, over the fresh runs."""
 
 
 class LastRun:
@@ -76,6 +89,17 @@ class LastRun:
                 captured = sum(m.ops_captured or 0 for m in alike)
                 found.append(Share(run, sum(m.ops or 0 for m in alike), captured))
         return tuple(found)
+
+    def of_file(self, path: str, texts: Mapping[str, str]) -> FileRun | None:
+        """Return how a file ran, as far as nothing that ran has changed since; None if no run includes it."""
+        among = tuple(run for run in self._runs if path in self._then(run))
+        if not among:
+            return None
+        old = self.out_of_date(path, texts)
+        outdated = [run for run, _ in old]
+        fresh = tuple(run for run in among if run not in outdated)
+        changed = dict.fromkeys(name for _, names in old for name in names)
+        return FileRun(fresh, tuple(changed), states_of(fresh, path))
 
     def is_fresh(self, run: TargetReport, texts: Mapping[str, str]) -> bool:
         """Return True if no file that ran has changed; `texts` replace the content of files, by the report's paths.

@@ -5,14 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from lsprotocol import types
 from tcready.fixes.rewriting.suggestions import Proposal, for_finding
 from tcready.integrations.lsp.hover_text import HoverLine
+from tcready.integrations.lsp.last_run import FileRun
+from tcready.integrations.lsp.line_states import ModelPlace
 from tcready.integrations.lsp.open_files import CellText, Document, Read
+from tcready.reports.shared.phrases import named_target
 from tcready.schema.edit import Edit
-from tcready.schema.enums import Level, lines_of
+from tcready.schema.enums import Level, lines_of, visible
 from tcready.schema.notebook_cells import place_in
+from tcready.schema.report import TargetReport
 from tcready.schema.static import Finding, Noqa, SourceText
 from tcready.static.diagnostics.cst_view import Concrete
 from tcready.static.diagnostics.rule import Rule
@@ -191,6 +197,27 @@ def lenses(lines: Iterable[HoverLine], places: Places) -> list[types.CodeLens]:
         types.CodeLens(range=places.whole(each.line), command=types.Command(title=each.text, command=""))
         for each in lines
     ]
+
+
+def line_states(found: FileRun, targets: Sequence[TargetReport]) -> dict[str, Any]:
+    """Return the answer to `tcready/lastRun`: lines count from 0, and `end` is the last of them."""
+    return {
+        "targets": [named_target(run, targets) for run in found.runs],
+        "changed": list(found.changed),
+        "lines": [
+            {"start": each.first - 1, "end": each.last - 1, "state": each.state, "text": visible(each.text)}
+            for each in found.lines
+        ],
+    }
+
+
+def models(root: Path, path: str, places: Iterable[ModelPlace]) -> dict[str, Any]:
+    """Return the answer to `tcready/models`; `target` and `path` are relative to `root`."""
+    return {
+        "root": str(root),
+        "path": path,
+        "models": [{"target": each.target, "start": each.first - 1, "end": each.last - 1} for each in places],
+    }
 
 
 @dataclass(frozen=True)
