@@ -492,7 +492,7 @@ def changed_by(patch: str, named: str = "the patch") -> list[str]:
 
 def holds(change: FixChange) -> bool:
     """Return True if a patch passed verification without any reservation, not even another exception."""
-    return change.state == "proved" and not (change.unsafe or "").startswith("another exception")
+    return change.holds
 
 
 def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> list[str]:

@@ -540,7 +540,7 @@ def proved_patch(
             return first
         with _proof_session(target, run, root, progress, server) as prove:
             work = FixRounds(target, root, files, FixOptions(), announce, prove)
-            result, request, gone = work.tried([(named, sources, flags)], ())
+            result, request, gone = work.tried([(named, sources, flags)], (), seeks_smallest=True)
     failure = result.failure or result.trials[0].unanswered
     if failure is not None:
         return f"{target}: {failure}"

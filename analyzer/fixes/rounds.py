@@ -590,9 +590,14 @@ class FixRounds:
         return not loses and not more and why_spoiled(seen, trial) is None
 
     def tried(
-        self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
+        self,
+        variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]],
+        settings: tuple[str, ...],
+        *,
+        seeks_smallest: bool = False,
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
-        """Try variants; return the answer, and what each removes."""
+        """Try variants; return the answer, and what each removes. With `seeks_smallest`, search the smallest inputs
+        with which a variant differs."""
         requested: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
@@ -628,7 +633,12 @@ class FixRounds:
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(
-            tuple(requested), tuple(functions), every_test, every_statement, constants=tuple(constants)
+            tuple(requested),
+            tuple(functions),
+            every_test,
+            every_statement,
+            constants=tuple(constants),
+            seeks_smallest=seeks_smallest,
         )
         return self.prove(request), request, gone
 
@@ -666,6 +676,8 @@ class FixRounds:
             condition=judgement.condition,
             only_other_types=trial.of_other_types is not None and trial.holding_back is None,
             only_asserts=judgement.only_asserts,
+            code=judgement.code,
+            counterexample=trial.counterexample,
         )
 
     def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]) -> str | None:

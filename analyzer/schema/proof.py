@@ -33,6 +33,74 @@ def setting_line(text: str) -> str:
     return f"{f'import {module}; ' if dot else ''}torch._dynamo.config.{name}.add({value})"
 
 
+ProofCode = Literal[
+    "value",
+    "gradient",
+    "exception",
+    "state",
+    "compiled",
+    "not_run",
+    "not_captured",
+    "new_break",
+    "break_left",
+    "captures_less",
+    "compiles_again",
+    "setting_is_lost",
+    "one_side",
+    "not_reached",
+]
+"""Why a change is not proved: the kind of a difference (as `Differs`); `not_run`: it was not tried; a stage fails, or
+nothing is captured; another line breaks; no break is gone; less is captured; functions are compiled as often; a setting
+has no effect later; inputs for one side of a branch are missing; no call runs or shows something that is changed."""
+
+
+@dataclass(frozen=True)
+class CaseValue:
+    """A value that a call takes or gives."""
+
+    name: str
+    """`x`, `batch['ids']`, `output 0`."""
+    type: str
+    """The type: `Tensor`, `int`."""
+    shape: tuple[int, ...] | None = None
+    """None unless it is a tensor."""
+    dtype: str | None = None
+    """As `torch.float32`; None unless it is a tensor."""
+    value: str | None = None
+    """As Python writes it; None if it is large."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """The result of one call: values, or an exception."""
+
+    outputs: tuple[CaseValue, ...] = ()
+    raises: str | None = None
+    """The type and the text of the exception, in one line."""
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A call that differs after a change, with the smallest inputs that were found."""
+
+    mode: Mode
+    seed: int
+    """The seed of weights and inputs."""
+    inputs: str
+    """How the inputs were varied, before they were made smaller."""
+    difference: str
+    """How the call with these inputs differs, in one line."""
+    function: str | None = None
+    """The function that was called alone, by its qualified name; None if the model was called."""
+    arguments: tuple[CaseValue, ...] = ()
+    before: CaseResult = CaseResult()
+    after: CaseResult = CaseResult()
+    smaller: bool = False
+    """The inputs are smaller, or simpler, than those with which the difference was found."""
+    tried: int = 0
+    """Number of inputs that were tried in the search."""
+
+
 ASSERTION_ERROR = "RuntimeError"
 """The exception that an assertion in a graph raises."""
 
@@ -55,6 +123,17 @@ class FunctionPlace:
 
     path: str
     name: str
+
+
+@dataclass(frozen=True)
+class CallId:
+    """Identifies a call of a proof."""
+
+    mode: Mode
+    seed: int
+    case: int
+    variation: str
+    function: FunctionPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +184,8 @@ class ProofRequest:
     """Names of environment variables that a call reads: other values of them are tried."""
     builds: tuple[str, ...] = ()
     """Variations of constructor arguments with which the model is built."""
+    seeks_smallest: bool = False
+    """Smaller inputs are searched with which a refuted variant still differs."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +239,10 @@ class Trial:
     """Functions that recompile at every call with the same inputs, with the guards that fail, in one line."""
     not_lasting: str | None = None
     """Why its settings have no effect in later calls, in one line."""
+    failing: CallId | None = None
+    """The eager call that `difference` is about; None if it is not about one."""
+    counterexample: Counterexample | None = None
+    """That call with smaller inputs, if they were searched and it differs on a fresh model."""
 
     @property
     def limits(self) -> str | None:
@@ -257,6 +342,15 @@ class FixChange:
     """`condition` is only about inputs of other types, ranks or magnitudes than the given ones."""
     only_asserts: bool = False
     """`condition` is only that an assertion in the graph raises RuntimeError in place of a check's own exception."""
+    code: ProofCode | None = None
+    """The kind of `reason`, for programs; None if it is proved, or was not tried."""
+    counterexample: Counterexample | None = None
+    """A call that differs, for a patch that `prove` refutes; None if the reason is not about one eager call."""
+
+    @property
+    def holds(self) -> bool:
+        """Return True if verification passed without any reservation, not even another exception."""
+        return self.state == "proved" and not (self.unsafe or "").startswith("another exception")
 
 
 @dataclass(frozen=True)

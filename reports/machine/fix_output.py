@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tcready.reports.shared.wording import proof_words, share_words, visible
 from tcready.schema.codec import as_json
 from tcready.schema.enums import SCHEMA_VERSION
-from tcready.schema.proof import FixChange, FixResult, setting_line, setting_of
+from tcready.schema.proof import CaseValue, Counterexample, FixChange, FixResult, setting_line, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable can set too (torch/_dynamo/config.py, 2.11 to 2.14)."""
@@ -125,11 +125,32 @@ def proof_text(change: FixChange) -> str:
     lines += [f"    {SET}: {setting_line(name)}" for name in change.settings]
     if change.unsafe:
         lines.append(f"    {change.unsafe}")
+    if change.counterexample is not None:
+        lines += [f"    {line}" for line in counterexample_lines(change.counterexample)]
     if change.proof is not None and change.state in ("proved", "one_side"):
         lines.append(f"    {proof_words(change.proof)}")
     return "\n".join(lines) + "\n"
 
 
+def counterexample_lines(case: Counterexample) -> Iterator[str]:
+    """Return a call that differs, for people: its arguments, and its results before and after the change."""
+    what = f"{case.function} alone" if case.function else "the model"
+    yield f"smallest call of {what} that differs, of {case.tried} tried ({case.mode}, seed {case.seed}):"
+    yield from (f"    {_value(each)}" for each in case.arguments)
+    for when, result in (("before", case.before), ("after", case.after)):
+        yield from (f"    {when}: {_value(each)}" for each in result.outputs)
+        if result.raises is not None:
+            yield f"    {when}: raises {result.raises}"
+
+
+def _value(item: CaseValue) -> str:
+    """`x = [[1.0]], float32[1, 1]`."""
+    if item.shape is None:
+        return f"{item.name} = {item.value if item.value is not None else item.type}"
+    kind = f"{(item.dtype or '').removeprefix('torch.')}{list(item.shape)}"
+    return f"{item.name} = {kind}" if item.value is None else f"{item.name} = {item.value}, {kind}"
+
+
 def proof_data(change: FixChange) -> str:
     """Return the same as JSON."""
-    return json.dumps(as_json(change), indent=2) + "\n"
+    return json.dumps({"schema_version": SCHEMA_VERSION, "holds": change.holds, **as_json(change)}, indent=2) + "\n"

@@ -10,7 +10,7 @@ from tcready.fixes.rewriting.changes import LineMap
 from tcready.schema.enums import lines_of
 from tcready.schema.fix import Proof, SideCount
 from tcready.schema.observation import Observation
-from tcready.schema.proof import NOT_COMPARED, SLOWER, ProofRequest, ProofResult, ProofState, Span, Trial
+from tcready.schema.proof import NOT_COMPARED, SLOWER, ProofCode, ProofRequest, ProofResult, ProofState, Span, Trial
 
 NOISE = 2e-5
 """Seconds by which two measurements of one call may differ."""
@@ -29,6 +29,8 @@ class Judgement:
     """The exception to the proof."""
     only_asserts: bool = False
     """The only exception is that an assertion in the graph raises its own type of exception."""
+    code: ProofCode | None = None
+    """The kind of the reason."""
 
 
 def judge_trial(
@@ -81,10 +83,11 @@ def judge_trial(
         recompiled=trial.recompiled,
     )
     if trial.unanswered is not None:
-        return Judgement("not_run", trial.unanswered, None, None)
-    reason = _refuted(before, trial, lines, keeps_out=keeps_out, fewer_compiles=fewer_compiles)
-    if reason is not None:
-        return Judgement("refuted", reason, None, proof)
+        return Judgement("not_run", trial.unanswered, None, None, code="not_run")
+    refuted = _refuted(before, trial, lines, keeps_out=keeps_out, fewer_compiles=fewer_compiles)
+    if refuted is not None:
+        code, reason = refuted
+        return Judgement("refuted", reason, None, proof, code=code)
     unsafe = None
     if trial.raises is not None:
         unsafe = f"another exception: {trial.raises}"
@@ -96,9 +99,9 @@ def judge_trial(
     if missing is not None:
         never = "true" if missing.false or not missing.true else "false"
         why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
-        return Judgement("one_side", why, unsafe, proof, trial.limits, trial.only_asserts)
+        return Judgement("one_side", why, unsafe, proof, trial.limits, trial.only_asserts, "one_side")
     if not_run is not None:
-        return Judgement("one_side", not_run, unsafe, proof, trial.limits, trial.only_asserts)
+        return Judgement("one_side", not_run, unsafe, proof, trial.limits, trial.only_asserts, "not_reached")
     return Judgement("proved", None, unsafe, proof, trial.limits, trial.only_asserts)
 
 
@@ -136,18 +139,21 @@ def _passed(seen: Observation, name: str) -> bool | None:
 
 def _refuted(
     before: Observation, trial: Trial, lines: Mapping[str, LineMap], *, keeps_out: bool, fewer_compiles: bool = False
-) -> str | None:
-    """Return why the change fails, in one line."""
+) -> tuple[ProofCode, str] | None:
+    """Return why the change fails: its kind, and one line."""
     after = trial.observation
     differs = _differs(trial)
     if differs is not None:
-        return differs
+        return trial.differs or "not_captured", differs
     one, other = captured_share(before), captured_share(after)
     if keeps_out:
         return (
             None
             if captures_more(before, after)
-            else f"no more operations are captured in graphs: {_percent(other)}, {_percent(one)} before the change"
+            else (
+                "captures_less",
+                f"no more operations are captured in graphs: {_percent(other)}, {_percent(one)} before the change",
+            )
         )
     known = {(site.path, site.line) for site in before.break_sites}
     traced = {
@@ -159,17 +165,21 @@ def _refuted(
         if was is not None and (path, was) in known:
             remaining += 1
         elif was is None:
-            return f"Dynamo breaks the graph in the new code ({path}:{line})"
+            return "new_break", f"Dynamo breaks the graph in the new code ({path}:{line})"
         elif (path, was) in traced:
-            return f"Dynamo breaks the graph at a line where it did not before ({path}:{line})"
+            return "new_break", f"Dynamo breaks the graph at a line where it did not before ({path}:{line})"
     if fewer_compiles:
         if compiled_again(after) >= compiled_again(before):
             return (
-                f"functions recompile {compiled_again(after)} times, {compiled_again(before)} times before the change"
+                "compiles_again",
+                f"functions recompile {compiled_again(after)} times, {compiled_again(before)} times before the change",
             )
     elif known and remaining == len(known) and is_captured(before):
-        return "Dynamo still breaks the graph there"
-    return trial.not_lasting or _takes_less(before, after)
+        return "break_left", "Dynamo still breaks the graph there"
+    if trial.not_lasting is not None:
+        return "setting_is_lost", trial.not_lasting
+    less = _takes_less(before, after)
+    return ("captures_less", less) if less is not None else None
 
 
 def why_spoiled(own: Observation, trial: Trial) -> str | None:

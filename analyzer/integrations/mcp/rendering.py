@@ -28,6 +28,7 @@ from tcready.reports.shared.wording import (
 )
 from tcready.reports.text.notebook_places import by_cell
 from tcready.schema.bench import ArmBench, Bench, Figure
+from tcready.schema.codec import as_json
 from tcready.schema.enums import LEVELS, TcreadyError
 from tcready.schema.proof import FixChange, FixResult, NoFix, setting_line
 from tcready.schema.report import Region, Report, TargetReport
@@ -362,6 +363,8 @@ def render_proof(change: FixChange, text: str, *, holds: bool) -> ToolAnswer:
     """Return the result of verifying a patch; `text` is the same in words."""
     data: dict[str, Any] = {"holds": holds, "state": change.state}
     data |= {"reason": shorten(change.reason)} if change.reason else {}
+    data |= {"code": change.code} if change.code else {}
+    data |= {"counterexample": _without_nothing(as_json(change.counterexample))} if change.counterexample else {}
     data |= {"another_outcome": shorten(change.unsafe)} if change.unsafe else {}
     data |= {"settings": list(map(setting_line, change.settings))} if change.settings else {}
     proof = change.proof

@@ -144,8 +144,12 @@ MODES: Mapping[Mode, str] = MappingProxyType({"train": "training", "infer": "inf
 """Descriptions of modes for people."""
 
 
+Adjust = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""Takes a function and its arguments, and returns other arguments for it."""
+
+
 def calls_of_model(
-    models: Models, request: ProofRequest, widening: Widening | None = None
+    models: Models, request: ProofRequest, widening: Widening | None = None, adjust: Adjust | None = None
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Make each call of the model, in this order: later calls see the state that earlier ones leave."""
     context = models.context
@@ -178,9 +182,10 @@ def calls_of_model(
                     if variation not in fits[number]:
                         continue
                     key = Key(mode, seed, number, variation, constants=request.constants)
-                    call = functools.partial(called, context, model, model, case, key, watched, widening=widening)
+                    how: dict[str, Any] = {"widening": widening, "adjust": adjust}
+                    call = functools.partial(called, context, model, model, case, key, watched, **how)
                     if change := built_with(request.constants).get(variation):
-                        call = functools.partial(_built_and_called, context, case, key, watched, change, widening)
+                        call = functools.partial(_built_and_called, context, case, key, watched, change, **how)
                     yield key, functools.partial(_in_environment, request, key, call)
 
 
@@ -204,7 +209,14 @@ def _settings_for(context: Context, mode: Mode, request: ProofRequest) -> tuple[
 
 
 def _built_and_called(
-    context: Context, case: Case, key: Key, watched: Sequence[ModuleType], change: VaryOne, widening: Widening | None
+    context: Context,
+    case: Case,
+    key: Key,
+    watched: Sequence[ModuleType],
+    change: VaryOne,
+    *,
+    widening: Widening | None,
+    adjust: Adjust | None,
 ) -> Behaviour:
     """Call a model that is built with other arguments. If torch rejects the call, because the inputs no longer fit, the
     state of the model is still compared."""
@@ -214,7 +226,7 @@ def _built_and_called(
     except Exception as error:
         return Behaviour(type(error).__name__, raised=True)
     drawn = Generators.now().digest()
-    seen = called(context, model, model, case, key, watched, widening=widening)
+    seen = called(context, model, model, case, key, watched, widening=widening, adjust=adjust)
     weights = model.named_parameters() if isinstance(model, nn.Module) else ()
     shapes = {f"the shape of {name}": [*each.shape] for name, each in weights}
     seen = replace(seen, state=seen.state | shapes | {"what the build draws": drawn})
@@ -231,6 +243,7 @@ def alone(
     functions: Sequence[FunctionPlace],
     made: Made | None = None,
     widening: Widening | None = None,
+    adjust: Adjust | None = None,
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Make each call of a function alone, with arguments recorded from a call of the model; `made` returns the
     replacement of the function."""
@@ -265,12 +278,8 @@ def alone(
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
                     bound = MethodType(function, owner) if owner is not None else function
                     whole = bound if made is None else made(bound, caught)
-                    yield (
-                        key,
-                        functools.partial(
-                            called, context, owner, whole, case, key, watched, counts=made is None, widening=widening
-                        ),
-                    )
+                    how: dict[str, Any] = {"counts": made is None, "widening": widening, "adjust": adjust}
+                    yield key, functools.partial(called, context, owner, whole, case, key, watched, **how)
 
 
 def called(
@@ -283,9 +292,11 @@ def called(
     *,
     counts: bool = True,
     widening: Widening | None = None,
+    adjust: Adjust | None = None,
 ) -> Behaviour:
     """Make the call `key` of `function`, which is `model`, its compiled form or one of its functions. With `counts`,
-    calls of modules are counted. With `widening`, use a wide dtype."""
+    calls of modules are counted. With `widening`, use a wide dtype. `adjust` changes the arguments last."""
+    plain = model if key.function is None else function
     if dtype := DTYPES.get(key.variation):
         model, function = _convert_floats(model, function, dtype)
     if key.variation == TWICE:
@@ -308,6 +319,8 @@ def called(
         if change := changes_to_arguments(key.variation, key.constants):
             args, kwargs = map_plain(change, (args, _plain_defaults(model, args, kwargs) | kwargs))
         stack.enter_context(altered(model, key.variation, key.constants, draw, change))
+        if adjust is not None:
+            args, kwargs = adjust(plain, args, kwargs)
         requires_gradients = (
             key.function is not None or key.variation in (WITH_GRADIENTS, SECOND_ORDER) or not _trains(model)
         )

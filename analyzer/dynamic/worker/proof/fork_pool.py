@@ -18,16 +18,19 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import Journal, one_line
 from tcready.dynamic.worker.core.request import Work, next_request, write_json
 from tcready.dynamic.worker.proof import trials
+from tcready.dynamic.worker.proof.smaller_cases import ROUNDS, Smallest, compare_calls, make_calls
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema.codec import from_json
 from tcready.schema.observation import Observation
-from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import Counterexample, ProofRequest, ProofResult, Trial, Variant
 
 POLL = 0.02
+SEARCH = 60.0
+"""The most seconds in which smaller inputs are searched."""
 LEAST = 40.0
 """The least seconds of each process."""
-_T = TypeVar("_T", ProofResult, Trial)
+_T = TypeVar("_T", ProofResult, Trial, Smallest)
 
 
 def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context]) -> None:
@@ -116,6 +119,10 @@ def _answer_request(
                 share(len(variants) - number),
             )
             wide[1].unlink(missing_ok=True)
+        if first_request.seeks_smallest and trial.failing is not None:
+            journal.write(f"proof: the smallest inputs with which {variant.name} differs")
+            until = time.monotonic() + min(SEARCH, share(len(variants) - number))
+            trial = replace(trial, counterexample=_smallest(fresh, first_request, variant, trial, trace, work, until))
         result = replace(result, trials=(*result.trials, trial))
         write_json(str(room / "result.json"), result)
     return known
@@ -164,6 +171,44 @@ def _call_widely(
     fresh: Callable[[], Context], request: ProofRequest, variant: Variant | None, trace: Path, path: Path
 ) -> ProofResult:
     return trials.call_widely(fresh(), request, variant, trace, path)
+
+
+def _smallest(
+    fresh: Callable[[], Context],
+    request: ProofRequest,
+    variant: Variant,
+    trial: Trial,
+    trace: Path,
+    work: Work,
+    until: float,
+) -> Counterexample | None:
+    """Return the call that a trial failed in with the smallest inputs that were found; None if a model in its initial
+    state does not show the difference."""
+    call, differs = trial.failing, trial.differs
+    assert call is not None
+    assert differs is not None
+    best, tried = Smallest(), 0
+    path = trace.with_name("smaller.pt")
+    for number in range(ROUNDS):
+        path.unlink(missing_ok=True)
+        calls = (
+            lambda: make_calls(fresh(), request, call, trace, best.steps, path),  # noqa: B023 - made in this round
+            lambda: compare_calls(fresh(), request, variant, call, differs, trace, path),
+        )
+        found = Smallest()
+        for each in calls:
+            left = max(until - time.monotonic(), 1.0)
+            found = _in_child(
+                Smallest, trace.with_name("smaller.json"), each, work.root, left, lambda _why, _late: Smallest()
+            )
+        tried += found.tried
+        if found.case is None or (number and found.steps == best.steps):
+            break
+        best = found
+        if time.monotonic() > until:
+            break
+    path.unlink(missing_ok=True)
+    return replace(best.case, tried=tried) if best.case is not None else None
 
 
 def _without_answer(work: Work, variant: Variant, why: str, is_late: bool) -> Trial:

@@ -66,7 +66,7 @@ from tcready.dynamic.worker.proof.warmed_models import CalledBefore
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
-from tcready.schema.proof import ProofRequest, ProofResult, Trial, Variant
+from tcready.schema.proof import CallId, ProofRequest, ProofResult, Trial, Variant
 
 LEAST = 1.5
 """Seconds that a function gets, alone, in one mode."""
@@ -390,7 +390,8 @@ def _compare_eager(
                     raises = raises or text
                     continue
                 seen = context.journal.observation
-                trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
+                failing = CallId(key.mode, key.seed, key.case, key.variation, key.function)
+                trial = Trial(variant.name, seen, compared, difference=text, differs=kind, failing=failing)
                 return trial, None, models
             if another := another_message(expected, actual):
                 raises = raises or f"{another} ({key.words})"
