@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 LEAVES_LOOP = (
-    "The `if` ends in `{}`, and a graph cannot leave a loop or skip an iteration depending on a tensor. Leave the loop in "
-    "eager mode and compile the function that does one iteration, as is usual for decoding. Or run all iterations and "
+    "The `if` ends in `{}`, and a graph cannot leave a loop or skip an iteration depending on a tensor. Leave the loop "
+    "in eager mode and compile the function that does one iteration, as is usual for decoding. Or run all iterations and "
     "keep the old values with `done = done | test` and `torch.where(done, old, new)`."
 )
 

@@ -364,6 +364,8 @@ def _convert_floats(model: Any, function: Any, dtype: torch.dtype) -> tuple[Any,
     not change."""
     if not isinstance(model, nn.Module) or sum(each.numel() for each in model.parameters()) > COPIED:
         return model, function
+    if function is not model and not isinstance(function, MethodType):  # compiled code belongs to one model
+        return model, function
     try:
         converted = copy.deepcopy(model).to(dtype)
     except Exception:  # whatever the user's own objects raise

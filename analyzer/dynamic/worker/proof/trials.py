@@ -403,7 +403,8 @@ def _compare_eager(
         if (key in trace.alone or not is_private(key.function)) and key.variation not in FOR_NONE_IN_MODULES
     }
     if wanted:  # a side that they took has not been seen after the change
-        text = f"a call cannot be repeated, because its function is gone, is decorated otherwise, or is not called ({next(iter(wanted)).words})"
+        cause = "its function is gone, is decorated otherwise, or is not called"
+        text = f"a call cannot be repeated, because {cause} ({next(iter(wanted)).words})"
         return Trial(variant.name, seen, compared, difference=text, differs="value"), None, models
     trial = Trial(
         variant.name,
