@@ -325,6 +325,11 @@ def main() -> None:
     parser.add_argument(
         "--markdown", action="store_true", help="print the table by package alone, for the documentation"
     )
+    parser.add_argument(
+        "--save",
+        metavar="MODELS",
+        help="save the figures in docs/results, as the row of the studied models of this name",
+    )
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--floor", nargs=3, type=float, metavar=("RECALL", "PRECISION", "VERDICT"))
     args = parser.parse_args()
@@ -381,6 +386,15 @@ def main() -> None:
     print(f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}")
     for model in failed[:20]:
         print(f"  FAILED {model.record['target']}: {model.error}")
+    if args.save:
+        from saved_results import save_row
+
+        figures = (
+            len(total.hit) / max(len(total.sites), 1),
+            len(total.right) / max(len(total.judged), 1),
+            total.verdicts / max(total.models, 1),
+        )
+        save_row("studied", [args.save, str(total.models), *(f"{each:.2f}" for each in figures)])
     if args.list:
         show(models, total, wrong)
     if args.floor:

@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from saved_results import save_row
+
 MODES = {"eval": "infer", "train": "train"}
 Prediction = tuple[dict[str, Any], list[str], str | None, float]
 
@@ -74,6 +76,19 @@ def score(predictions: list[Prediction]) -> str:
     )
 
 
+def cells(predictions: list[Prediction]) -> list[str]:
+    """Return recall, precision and verdict of one mode, as the cells of a table."""
+    both = sum(bool(places) and record["breaks"] for record, places, _, _ in predictions)
+    predicted = sum(bool(places) for _, places, _, _ in predictions)
+    broke = sum(record["breaks"] for record, _, _, _ in predictions)
+    right = sum(bool(places) == record["breaks"] for record, places, _, _ in predictions)
+    return [
+        f"{both / max(broke, 1):.2f} ({both} of {broke})",
+        f"{both / max(predicted, 1):.2f} ({both} of {predicted})",
+        f"{right / max(len(predictions), 1):.2f}",
+    ]
+
+
 def main() -> None:
     """Score the command line's records and print a line a mode."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -83,6 +98,7 @@ def main() -> None:
     parser.add_argument("--draw", type=int, help="score so many classes, drawn at random")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--torch", default="2.13")
+    parser.add_argument("--save", action="store_true", help="save the figures of each mode in docs/results")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     given = parser.parse_args()
     classes = find_classes(given.site[0])
@@ -99,6 +115,8 @@ def main() -> None:
     for mode in MODES:
         of_mode = [each for each in predictions if each[0]["mode"] == mode]
         print(f"{mode}: {score(of_mode)}")
+        if given.save:
+            save_row("sweep", [{"eval": "inference", "train": "training"}[mode], *cells(of_mode)])
         for record, places, error, _ in of_mode:
             if given.list and (error or bool(places) != record["breaks"]):
                 why = error or (f"missed: {record['error']} {record['explanation']}" if record["breaks"] else "false")

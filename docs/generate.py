@@ -63,8 +63,25 @@ def files() -> dict[Path, str]:
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
         Path("pages/architecture.md"): _architecture(),
+        Path("pages/accuracy.md"): _with_results(),
         Path("../analyzer/config/keywords.py"): _keywords(),
     }
+
+
+def _with_results() -> str:
+    """Return the page of accuracy with its tables as docs/results/accuracy.json has them; only its text is written by
+    hand."""
+    tables = json.loads((DOCS / "results" / "accuracy.json").read_text("utf-8"))
+
+    def written(match: re.Match[str]) -> str:
+        table = tables[match["name"]]
+        rows = ["| " + " | ".join(row) + " |" for row in (table["columns"], *table["rows"])]
+        rows.insert(1, "|" + "|".join(table["align"]) + "|")
+        lines = (re.sub(r"\|  (?=\|)", "| ", row) for row in rows)
+        return f"<!-- results: {match['name']} -->\n" + "\n".join(lines) + "\n"
+
+    page = (DOCS / "pages" / "accuracy.md").read_text("utf-8")
+    return re.sub(r"<!-- results: (?P<name>\w+) -->\n(\|.*\n)*", written, page)
 
 
 def stale(expected: Mapping[Path, str]) -> list[str]:
