@@ -761,11 +761,24 @@ def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
 
 
 def render_finding(report: Report, finding: Finding, **options: Any) -> str:
-    """Render everything that `report` contains about one of its findings, as text; `options` are `color` and
-    `width`."""
+    """Render everything that `report` contains about one of its findings, as text, and what `fix` offers for its line;
+    `options` are `color` and `width`."""
     from tcready import reports
 
-    return reports.render_finding(report, finding, **options)
+    return reports.render_finding(report, finding, here=_change_here(report, finding), **options)
+
+
+def _change_here(report: Report, finding: Finding) -> str:
+    """Return what `fix` offers for a finding of the user's own code, or why nothing; empty if the report knows a change
+    already, or does not contain the file."""
+    from tcready.fixes import proposals
+
+    text = next((source.text for source in report.sources if source.path == finding.path), None)
+    rule = next((rule for rule in load_rules() if rule.code == finding.rule), None)
+    known = finding.fix is not None and (finding.fix.diff is not None or finding.fix.verified is not None)
+    if text is None or rule is None or known or finding.origin != "own":
+        return ""
+    return proposals.describe_change(finding, rule, text)
 
 
 def failures(report: Report) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from tcready.fixes.rounds import Announce, FixRounds, Prove
 from tcready.pipeline import observations, run_selection
 from tcready.pipeline.run_selection import PlannedRun
 from tcready.portable.options import ReadOptions, RunOptions
-from tcready.portable.target import Target
+from tcready.portable.target import Target, quote
 from tcready.schema.display_paths import is_installed
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
@@ -49,6 +49,7 @@ from tcready.schema.static import Finding, Skipped
 from tcready.source.edits import between, patch
 from tcready.static import driver
 from tcready.static.diagnostics.cst_view import Concrete
+from tcready.static.diagnostics.rule import Rule
 from tcready.static.driver import RuleSet
 from tcready.static.frontend import source
 from tcready.static.library import torch_tables, torch_versions
@@ -508,6 +509,15 @@ def _proposed(findings: Sequence[Finding], files: Files, rules: RuleSet, wanted:
     found.no_fix = [each for each in found.no_fix if (each.path, each.line) not in anew]
     files.now |= texts
     return found
+
+
+def describe_change(finding: Finding, rule: Rule, text: str) -> str:
+    """Return what `fix` offers for a finding in a file with this text, or why it offers nothing."""
+    ways = [*for_finding(Concrete(source.of_text(Path(finding.path), text)), rule, finding)]
+    offered = next((way for way in ways if isinstance(way, Proposal)), None)
+    if offered is None:
+        return why_none(ways, [rule])
+    return f"{offered.how}: run `tcready fix {quote(finding.path)} --verify`"
 
 
 def proved_patch(

@@ -173,7 +173,7 @@ class LongText:
             (f"{tail} {visible(self.names[finding.fingerprint])}", "dim"),
         )
 
-    def finding(self, finding: Finding, explained: set[str]) -> None:
+    def finding(self, finding: Finding, explained: set[str], here: str = "") -> None:
         self.header(finding)
         self.source(finding)
         rule = advice_on(finding, self.rules)
@@ -181,6 +181,8 @@ class LongText:
             if rule.code not in explained:
                 self.advice(rule)
             explained.add(rule.code)
+        if here:
+            self.field("this line", here)
         known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
         self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
         parted = {entry.status for entry in finding.targets}

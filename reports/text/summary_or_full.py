@@ -67,11 +67,12 @@ def render(
     return out.getvalue()
 
 
-def render_finding(report: Report, finding: Finding, *, color: bool = False, width: int = 100) -> str:
-    """Return everything that the report knows about one of its findings, as `render` shows it with `verbose`."""
+def render_finding(report: Report, finding: Finding, *, color: bool = False, width: int = 100, here: str = "") -> str:
+    """Return everything that the report knows about one of its findings, as `render` shows it with `verbose`; `here` is
+    what can be changed on its line, or why nothing can."""
     width = max(width, NARROWEST)
     out = io.StringIO()
-    LongText(_write(out, width, color), width, report, third_party=True).finding(finding, set())
+    LongText(_write(out, width, color), width, report, third_party=True).finding(finding, set(), here)
     return out.getvalue()
 
 

@@ -188,10 +188,10 @@ def changed(path: str, before: Source, after: Source) -> Changed:
 def _tests_crossed(one: ast.AST, two: ast.AST) -> Iterator[ast.expr]:
     """Return the tests in `one` that are kept in `two`, but decide other statements there: one that was behind the test
     runs always, or the other way round."""
-    kept = {ast.dump(test): branches for test, branches in _branches(two)}
+    later = {ast.dump(test): branches for test, branches in _branches(two)}
     every = [Counter(ast.dump(each) for each in ast.walk(tree) if isinstance(each, ast.stmt)) for tree in (one, two)]
     for test, branches in _branches(one):
-        for mine, others in zip(branches, kept.get(ast.dump(test), branches), strict=True):
+        for mine, others in zip(branches, later.get(ast.dump(test), branches), strict=True):
             outside = every[0] - mine, every[1] - others
             left, came = mine - others, others - mine
             if left & (outside[1] - outside[0]) or came & (outside[0] - outside[1]):

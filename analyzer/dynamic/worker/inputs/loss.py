@@ -56,7 +56,7 @@ class Loss:
 
 
 def with_terms_apart(loss: Loss) -> Loss:
-    """Return the sum of several scalars with another weight for each, so that their gradients can be told apart."""
+    """Return the sum of several scalars with another weight for each, so that exchanged terms change gradients."""
     if loss.weights or len(loss.paths) < 2:
         return loss
     return replace(loss, weights=tuple(torch.tensor(1 + 0.25 * number) for number in range(len(loss.paths))))

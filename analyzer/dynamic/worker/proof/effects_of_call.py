@@ -492,8 +492,8 @@ def _saved_by_user_code(module: nn.Module) -> Iterator[tuple[str, Any]]:
         if is_own("get_extra_state"):
             yield "extra state", module.get_extra_state()
         if any(map(is_own, COPYING)):
-            kept = vars(copy.deepcopy(module))
-            yield "copy", {key: value for key, value in kept.items() if key not in _OF_EVERY_MODULE}
+            attributes = vars(copy.deepcopy(module))
+            yield "copy", {key: value for key, value in attributes.items() if key not in _OF_EVERY_MODULE}
     except Exception as error:  # whatever the user's own code raises
         yield "copy", type(error).__name__
 
