@@ -254,6 +254,25 @@ def check_trace(
     )
 
 
+def save_timeline(
+    traces: str | Sequence[str], path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
+) -> None:
+    """Write a timeline of the compilations in the trace of a job, as JSON for Perfetto or Chrome's trace viewer.
+
+    Args:
+        traces: As for `check_trace`.
+        path: The file to write. It is written as a whole or not at all.
+        root: The working folder. Default: the current one.
+
+    Raises:
+        TcreadyError: There is no trace, no compilation in it has a time, or the file cannot be written.
+    """
+    from tcready.pipeline import observations as run_sources
+
+    folders = (traces,) if isinstance(traces, str) else tuple(traces)
+    run_sources.write_timeline(folders, Path(root or "."), os.fspath(path))
+
+
 def fix(
     targets: str | Sequence[str],
     *,

@@ -5,8 +5,14 @@
 Each model is copied into a folder of its own and called three times under `torch.compile`, as any script would do it;
 tcready has no part in that. What torch wrote is kept as it is, but for the folders of this machine, which become `/job`
 and `/env`, and for what no reader of breaks wants (`DROPPED`, `SETTINGS`, `EMPTIED`): most of it is code of kernels.
-Beside each trace stands what a direct run of `tcready check --run` shows of the same model (`seen.json`), for the tests
-to hold the two together.
+
+    python benchmarks/job_traces.py --ranks --out fixtures/rank_traces
+
+makes the trace of a job of two ranks in the same way: `fixtures/rank_traces/models/ranks.py`, in a process group that
+does not communicate, with `INDUCTOR_PROVENANCE`. Its events of collectives, caches, steps and kernels are kept as well.
+
+Beside each trace of one process stands what a direct run of `tcready check --run` shows of the same model
+(`seen.json`), for the tests to hold the two together.
 """
 
 from __future__ import annotations
@@ -43,16 +49,46 @@ for _ in range(3):
     with torch.no_grad():
         compiled(*job.get_inputs())
 """
+RANKS = """\
+import os
+import sys
+
+import torch
+from torch import distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+sys.path.insert(0, sys.argv[1])
+from models import ranks as job
+
+distributed.init_process_group("fake", store=FakeStore(), rank=int(os.environ["RANK"]), world_size=2)
+torch.manual_seed(0)
+model = job.Block().eval()
+compiled = torch.compile(model)
+with torch.no_grad():
+    for step in range(3):
+        model.steps = min(step, 1)
+        compiled(torch.randn(4, 8))
+"""
+"""The job of two ranks. They would wait for each other for ever if they did communicate."""
 DROPPED = re.compile(
     r'\] \{"(?:inductor_\w+|aot_\w*graph\w*|chromium_event|describe_\w+|dump_file|graph_dump|guard_added\w*|create_\w+|'
     r"compute_\w+|expression_created|link|dynamo_guards)\"|"
     r'"name": "(?!dynamo_graph_break_reason|recompile_reasons|dynamo_error|torch_version)[^"]*", "encoding"'
 )
 """Events that are left out."""
+DROPPED_OF_RANKS = re.compile(
+    r'\] \{"(?:inductor_\w+|aot_\w*graph\w*|describe_\w+|dump_file|graph_dump|guard_added\w*|create_\w+|'
+    r"compute_\w+|expression_created|link|dynamo_guards)\"|"
+    r'"name": "(?!dynamo_graph_break_reason|recompile_reasons|dynamo_error|torch_version|inductor_collective_schedule|'
+    r'inductor_provenance_|fx_graph_cache_|aotautograd_cache_)[^"]*", "encoding"'
+)
+"""The same, of the job of two ranks."""
 SETTINGS = ("inductor_config", "dynamo_config", "compiler_config", "functorch_config", "graph_node_shapes")
 """Fields of a row of metrics that are left empty: most of its text."""
-EMPTIED = '{"dynamo_cpp_guards_str"'
-"""An event whose text is left out."""
+EMPTIED = ('{"dynamo_cpp_guards_str"', "_cache_hit", "_cache_miss")
+"""Events whose texts are left out."""
+LONGEST = 300
+"""Maximum length of an argument of a step that is kept; longer ones are settings and keys of caches."""
 EVENT = re.compile(r"^V\d{4} [^\n]*?\] \{")
 
 
@@ -61,7 +97,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--ranks", action="store_true")
     given = parser.parse_args()
+    if given.ranks:
+        write_ranks(given.out)
+        return 0
     for name in given.models:
         folder = given.out / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -91,7 +131,31 @@ def traced(name: str, backend: str) -> str:
         return neutral(file.read_text("utf-8"), job)
 
 
-def neutral(text: str, job: Path) -> str:
+def write_ranks(out: Path) -> None:
+    """Write what torch writes of a job of two ranks, one after the other."""
+    (out / "trace").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="job-") as made:
+        job = Path(made).resolve()
+        (job / "app" / "models").mkdir(parents=True)
+        shutil.copy(ROOT / "fixtures" / "rank_traces" / "models" / "ranks.py", job / "app" / "models")
+        (job / "app" / "train.py").write_text(RANKS)
+        for rank in ("0", "1"):
+            environment = {
+                **os.environ,
+                "RANK": rank,
+                "TORCH_TRACE": str(job / "trace"),
+                "TORCHINDUCTOR_CACHE_DIR": str(job / "cache"),
+                "INDUCTOR_PROVENANCE": "1",
+                "PYTHONHASHSEED": "0",
+            }
+            subprocess.run([sys.executable, "train.py", str(job / "app")], cwd=job / "app", env=environment, check=True)
+            (file,) = (job / "trace").glob(f"dedicated_log_torch_trace_rank_{rank}_*.log")
+            name = f"dedicated_log_torch_trace_rank_{rank}_job.log.gz"
+            with gzip.GzipFile(out / "trace" / name, "wb", mtime=0) as packed:
+                packed.write(neutral(file.read_text("utf-8"), job, DROPPED_OF_RANKS).encode())
+
+
+def neutral(text: str, job: Path, dropped: re.Pattern[str] = DROPPED) -> str:
     """The events that are kept, without this machine's folders, and with the digests of what they are then."""
     import torch
 
@@ -104,10 +168,12 @@ def neutral(text: str, job: Path) -> str:
     }
     kept = []
     for head, payload in parted(text):
-        if DROPPED.search(head):
+        if dropped.search(head):
             continue
         head = without_settings(head)
-        payload = "" if EMPTIED in head else payload
+        payload = "" if any(each in head for each in EMPTIED) else payload
+        if '{"chromium_event"' in head:
+            payload = without_long(payload)
         for folder, shown in folders.items():
             head, payload = head.replace(folder, shown), payload.replace(folder, shown)
         digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
@@ -125,6 +191,13 @@ def without_settings(head: str) -> str:
     data = json.loads(row + rest)
     data["compilation_metrics"] |= dict.fromkeys(SETTINGS)
     return prefix + json.dumps(data)
+
+
+def without_long(step: str) -> str:
+    """A step of a compilation without its long arguments, written as torch does."""
+    data = json.loads(step)
+    data["args"] = {name: value for name, value in data["args"].items() if len(str(value)) <= LONGEST}
+    return json.dumps(data, indent=0)
 
 
 def parted(text: str) -> Iterator[tuple[str, str]]:

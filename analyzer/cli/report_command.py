@@ -38,6 +38,13 @@ from tcready.schema.report import Report
 )
 @click.option("--html", metavar="FILE", callback=writable, help="Also write the HTML page to this file.")
 @click.option(
+    "--timeline",
+    metavar="FILE.json",
+    callback=writable,
+    help="Also write a timeline of the compilations in the trace to this file, for https://ui.perfetto.dev. "
+    "Needs --trace.",
+)
+@click.option(
     "--editor",
     metavar="NAME",
     default="none",
@@ -64,6 +71,7 @@ def report(
     output_format: str,
     output: str | None,
     html: str | None,
+    timeline: str | None,
     editor: str,
     fail_on: Level | None,
     third_party: bool,
@@ -76,18 +84,22 @@ def report(
     another machine give the same report as `check --observation`. `report --trace DIR` makes a report from torch's trace
     of a job that nobody can run again.
     """
-    validate_output_files({"--output": output, "--html": html})
+    validate_output_files({"--output": output, "--html": html, "--timeline": timeline}, traces)
     if output_format not in ("json", "html"):  # what can be read back may take the place of what it was made of
         validate_output_files({"--output": output}, files)
     api.editor_address(editor)
     if moved and not traces:
         raise TcreadyError("--trace-root says where the files of a trace are: add --trace")
+    if timeline and not traces:
+        raise TcreadyError("--timeline shows the compilations in a trace: add --trace")
     if not files and not traces:
         raise click.MissingParameter(param_type="argument", param_hint="FILES...")
     if not compare:
         together = _report_from_trace(traces, files, moved, quiet=quiet) if traces else api.combine(files)
         if traces:
             api.keep_last(together, Path.cwd())
+        if timeline:
+            api.save_timeline(traces, timeline)
         show(
             together,
             output_format,

@@ -269,6 +269,7 @@ def unclaimed_events(run: Run, findings: Sequence[Finding], code: Code) -> Itera
             yield dataclasses.replace(event, evidence=alone_evidence(trial))
     yield from _size_events(run, findings)
     yield from _rank_events(run)
+    yield from _traced_rank_events(run)
     placed: set[Place] = set()
     for frame in run.skipped:
         if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
@@ -333,6 +334,31 @@ def _rank_events(run: Run) -> Iterator[Event]:
             name="ranks-differ",
             message=f"ranks compile different graphs; {waits}{words}",
             evidence=dynamo(f"graph {found.graph} of each rank: {words}"),
+        )
+
+
+def _traced_rank_events(run: Run) -> Iterator[Event]:
+    """Yield events for functions that the ranks of a job compiled differently, with what that does to the job."""
+    trace = run.observation.trace
+    for found in trace.differences if trace is not None else ():
+        if not found.counts:
+            continue
+        what = (
+            "ranks compile different collectives, in which they hang or die"
+            if found.hangs
+            else "ranks compile this a different number of times, so the others wait in their next collective"
+        )
+        yield Event(
+            target=run.target,
+            case=None,
+            path=found.place.path,
+            line=found.place.line,
+            symbol=found.place.symbol,
+            origin=found.origin,
+            effect="compile_error" if found.hangs else "slow",
+            name="ranks-differ",
+            message=f"{what}; {found.words()}",
+            evidence=dynamo(f"the trace of the job: {found.words()}"),
         )
 
 

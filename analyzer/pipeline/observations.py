@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.util
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from tcready.schema.progress import Progressing
 from tcready.schema.report import Report, Tool
 from tcready.schema.static import RuleText, SourceText, StaticTarget
 from tcready.schema.value_class import dataclass
+from tcready.source.files import refuse, write
 
 if TYPE_CHECKING:
     from tcready.dynamic import ForkServer, RunRequest, StayingWorker
@@ -328,6 +330,19 @@ def load_traces(files: Sequence[str], roots: Sequence[str], root: Path, announce
     processes = {process.file for seen in found.observations if seen.trace for process in seen.trace.processes}
     announce(f"{', '.join(files)}: {len(processes)} process{'' if len(processes) == 1 else 'es'} of a job")
     return Observed(found.observations, found.warnings), found
+
+
+def write_timeline(files: Sequence[str], root: Path, path: str) -> None:
+    """Write the timeline of a job's traces to `path`.
+
+    Raises TcreadyError if there is none, if it cannot be written, or if `path` is a file of the trace.
+    """
+    from tcready.traces import timeline
+
+    root = root.resolve()
+    refuse(path, "--timeline", map(str, timeline.files_of(files, root)))
+    found = timeline.make(files, root)
+    write(path, json.dumps(found, separators=(",", ":")) + "\n")
 
 
 def _moved(text: str, root: Path) -> tuple[str, str]:

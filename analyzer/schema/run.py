@@ -18,6 +18,7 @@ from tcready.schema.enums import (
     StageState,
     TrainingPhase,
 )
+from tcready.schema.parallel import RankSide
 
 
 @dataclass(frozen=True)
@@ -701,6 +702,51 @@ class RecompileAdvice:
 
 
 @dataclass(frozen=True)
+class TracedDifference:
+    """A function of a job that its ranks compiled differently."""
+
+    kind: Literal["compilations", "collectives", "cache"]
+    """Number of compilations; collectives in the graphs of one version; a cache that only some ranks found it in."""
+    place: Frame
+    """The function, at its first line."""
+    sides: tuple[RankSide, ...]
+    """One for each rank that left a trace, in order."""
+    version: int | None = None
+    """Which compilation of the function, from 1, if the difference is in one of them."""
+    everywhere: bool = True
+    """Every rank compiled the function; if not, ranks may run other parts of the model, as in a pipeline."""
+    whole: bool = True
+    """No file of these ranks is truncated or damaged."""
+    origin: Origin = "own"
+
+    @property
+    def counts(self) -> bool:
+        """Return True if it is a finding: not if only a cache differs, which makes ranks wait once, if ranks may run
+        different parts of a model, or if a file lacks events."""
+        return self.kind != "cache" and self.everywhere and self.whole
+
+    @property
+    def hangs(self) -> bool:
+        """Return True if ranks with these graphs hang or die."""
+        return self.counts and self.kind == "collectives"
+
+    def words(self) -> str:
+        """Format `rank 0: compiled 2 times (0/0, 0/1); rank 1: compiled once (0/0)`."""
+        return "; ".join(f"rank {side.rank}: {side.text}" for side in self.sides)
+
+
+@dataclass(frozen=True)
+class TracedKernel:
+    """A kernel that Inductor made in a job, and the code that it computes."""
+
+    name: str
+    lines: tuple[Frame, ...]
+    """The lines of the user's code, in the order in which the trace names them."""
+    compilations: int = 1
+    """Number of compilations that made a kernel of this name from these lines, in all processes."""
+
+
+@dataclass(frozen=True)
 class Trace:
     """The content of torch's structured trace of a job, if an observation was made from one, in place of a run."""
 
@@ -716,3 +762,7 @@ class Trace:
     """A graph shows if gradients were computed; if not, the sources are read in the observation's `mode`."""
     advice: tuple[RecompileAdvice, ...] = ()
     """Ways to stop recompilations with one repeated cause. None of it was run."""
+    differences: tuple[TracedDifference, ...] = ()
+    """What ranks compiled differently; empty for a job of one process."""
+    kernels: tuple[TracedKernel, ...] = ()
+    """Empty if the job did not set `INDUCTOR_PROVENANCE`, or made no kernel."""

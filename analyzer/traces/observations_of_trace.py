@@ -18,7 +18,7 @@ from tcready.schema.code_line import Frame
 from tcready.schema.enums import STAGES, Mode
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.run import BreakSite, CompileTime, Graph, LineSet, Recompile, SkippedFrame, Trace, TracedProcess
-from tcready.traces import path_mapping, trace_files
+from tcready.traces import kernels, path_mapping, rank_differences, trace_files
 from tcready.traces.advice import Behind, advice
 from tcready.traces.path_mapping import Sources, TraceNames
 from tcready.traces.process_trace import EVAL_FRAME, Compilation, Process, record_of
@@ -101,7 +101,8 @@ def read(
     groups = _groups(named_by)
     if not groups:
         return Traced((_of_nothing(named, processes),), {}, tuple(_conditions(processes)))
-    seen = tuple(_observation(target, group) for target, group in groups.items())
+    ranks = rank_differences.ranks_of(processes)
+    seen = tuple(_observation(target, group, ranks) for target, group in groups.items())
     shown = {path for each in seen for path in _pointed_at(each)}
     warnings = [
         *_conditions(processes),
@@ -226,7 +227,7 @@ def _begins(root: Frame | None, names: TraceNames) -> tuple[str, Definition] | N
 # What was seen of one function
 
 
-def _observation(target: str, group: _Group) -> Observation:
+def _observation(target: str, group: _Group, ranks: Mapping[int, bool]) -> Observation:
     sites: dict[tuple[str, int], BreakSite] = {}
     skipped: dict[tuple[str, int, str, bool], SkippedFrame] = {}
     again: list[Recompile] = []
@@ -263,7 +264,7 @@ def _observation(target: str, group: _Group) -> Observation:
         graphs=tuple(graphs),
         recompiles=to_schema.join_recompiles(tuple(again)),
         traced=traced,
-        trace=_trace(group, compilations, to_schema.join_recompiles(tuple(again))),
+        trace=_trace(group, compilations, to_schema.join_recompiles(tuple(again)), ranks),
     )
     return replace(seen, stages=tuple(_stages(seen, group)))
 
@@ -278,7 +279,9 @@ def _environment(processes: Iterable[Process]) -> Mapping[str, Any]:
     return {name: found[name] for name in ("torch", "python", "device") if name in found}
 
 
-def _trace(group: _Group, compilations: Sequence[Compilation], again: Sequence[Recompile]) -> Trace:
+def _trace(
+    group: _Group, compilations: Sequence[Compilation], again: Sequence[Recompile], ranks: Mapping[int, bool]
+) -> Trace:
     mode_known = any(each.backward or each.inference for each in compilations)
     phases = compile_times.phases((row for each in compilations for row in each.rows), KERNELS)
     return Trace(
@@ -292,6 +295,8 @@ def _trace(group: _Group, compilations: Sequence[Compilation], again: Sequence[R
         lacks=NEVER if mode_known else (NO_MODE, *NEVER),
         mode_known=mode_known,
         advice=tuple(advice(again, _behind(group))),
+        differences=tuple(rank_differences.find(group.found, ranks)),
+        kernels=kernels.find(group.found),
     )
 
 
@@ -318,19 +323,16 @@ def _seconds(some: Iterable[Compilation]) -> float:
 def _compile_times(group: _Group) -> list[CompileTime]:
     """Return compile times by function, the longest first; a part that was resumed after a break counts for its
     function."""
-    by_frame: dict[tuple[str, int, str], list[Compilation]] = defaultdict(list)
+    by_frame: dict[Frame, list[Compilation]] = defaultdict(list)
     for _, names, some in group.found:
         for each in some:
-            place = each.place
-            if place is None:
-                continue
-            around = names.function(place.path, place.line, place.name)
-            line = around.first if around is not None and around.function else place.line
-            symbol = names.symbol(place.path, place.line, place.name)
-            by_frame[names.path(place.path), line, symbol].append(each)
+            if each.place is not None:
+                by_frame[names.whole_function(each.place)].append(each)
     found = [
         CompileTime(
-            *frame,
+            frame.path,
+            frame.line,
+            frame.symbol,
             len(some),
             _seconds(some),
             compile_times.phases((row for each in some for row in each.rows), KERNELS),
@@ -360,6 +362,10 @@ def _capture(seen: Observation, group: _Group) -> Stage:
                 return Stage("capture", "fail", _failure(each, names), reason="compile_error")
     if not any(each.row is not None for _, _, some in group.found for each in some):
         return Stage("capture", "not_run", "the trace holds the end of no compilation", reason="not_asked")
+    apart = next((each for each in seen.trace.differences if each.hangs), None) if seen.trace else None
+    if apart is not None:
+        detail = f"ranks compile different collectives, in which they hang or die: {apart.words()}"
+        return Stage("capture", "fail", detail, reason="mismatch")
     count = len(seen.graphs)
     words = f"{count} graph{'' if count == 1 else 's'}, {CaptureFailures.of(seen).summary()}, by the trace of a job"
     return Stage("capture", "pass", words)

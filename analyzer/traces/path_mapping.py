@@ -242,6 +242,13 @@ class TraceNames:
         symbol = self.symbol(path, line, name) if self.is_user(path) else plain_name(name)
         return Frame(self.path(path), line, symbol)
 
+    def whole_function(self, place: Place) -> Frame:
+        """Return the function of compiled code, at its first line; a part that was resumed after a break is of its
+        function."""
+        around = self.function(place.path, place.line, place.name)
+        line = around.first if around is not None and around.function else place.line
+        return Frame(self.path(place.path), line, self.symbol(place.path, place.line, place.name))
+
     def guard_file(self, shown: str, place: Place) -> str | None:
         """Return the file that a guard names: the frame's own, or another of the job."""
         if self.torch_folder is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcready.portable.events import compile_times
+from tcready.portable.events import compile_times, to_schema
 from tcready.portable.events.ownership import slashed
 from tcready.portable.events.record import (
     RECOMPILE_LIMIT,
@@ -29,7 +29,7 @@ from tcready.portable.events.record import (
     skip_of,
 )
 from tcready.portable.events.to_schema import RawFrame
-from tcready.traces.trace_files import TraceCondition, TraceEvent, events
+from tcready.traces.trace_files import TraceCondition, TraceEvent, events, name_of
 
 TEXT = 256 << 10
 """Maximum stored bytes of the text of a break, an error, a list of guards."""
@@ -39,6 +39,16 @@ GRAPH = 16 << 20
 """Maximum bytes that are read of the code of a graph, for the lines of its operations."""
 METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 """The rows of metrics that follow the end of a compilation; more follow at run time under `..._runtime`."""
+CACHES = re.compile(r"(fx_graph|aotautograd)_cache_(hit|miss|bypass)")
+"""Names of artifacts without text that is used: the result of a search in a cache."""
+SCHEDULE = "inductor_collective_schedule"
+STACKS = "inductor_provenance_tracking_kernel_stack_traces"
+"""By kernel, the tracebacks of the operations in it. Written with `INDUCTOR_PROVENANCE`, also for graphs of a cache."""
+NODES = "inductor_provenance_tracking_node_mappings"
+"""Which nodes of the graph each kernel computes: older versions write only this, without tracebacks."""
+KERNEL_NODES = "inductor_triton_kernel_to_post_grad_nodes"
+"""The part of it about kernels, as written by still older versions."""
+PROVENANCE = (STACKS, NODES, KERNEL_NODES)
 ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons", "dynamo_error", "torch_version")
 GUARDS = "dynamo_cpp_guards_str"
 """The event of code that is used: `has_guarded_code` is also true of some frames that Dynamo gave up."""
@@ -52,8 +62,19 @@ INFERENCE = "aot_inference_graph"
 """The event of a graph for which AOTAutograd made no backward."""
 SOFT = ("Unsupported", "UserError")
 """Errors after which Dynamo runs the frame eagerly; any other is raised, unless `suppress_errors` is set."""
-GRAPH_LINE = re.compile(r"# File: (.+?):([1-9]\d{0,8}) in ")
-"""The comment above an operation in the code of a graph."""
+GRAPH_LINE = re.compile(
+    r"# File: (.+?):([1-9]\d{0,8}) in ([^\s,]+)"
+    r'|^[ \t]+(\w+)(?:: "([^"\n]*)")? = (?:torch\.ops\._c10d_functional(?:_autograd)?\.(\w+)([^\n]*))?',
+    re.MULTILINE,
+)
+"""The comment above an operation in the code of a graph, or the operation: its node, the type of its result and, if it
+is a collective, its name and arguments."""
+WAIT = "wait_tensor"
+"""An operation of collectives that does not communicate."""
+REDUCTION = re.compile(r"'(sum|avg|product|min|max|band|bor|bxor|premul_sum)'")
+TYPE = re.compile(r"\w+\[[^\]]*\]")
+HANDLE = re.compile(r":\d+$")
+"""The number that Inductor adds to the name of a kernel."""
 DEVICE = re.compile(r'"[a-z]+\d*\[[^\]\n]*\](?:\[[^\]\n]*\])?([a-z]+)(?::\d+)?"')
 """The annotation of a value in a graph's code: `"f32[4, 8][8, 1]cuda:0"`."""
 FROM_USER_CODE = "from user code:"
@@ -107,6 +128,18 @@ class Compilation:
     """The `torch._dynamo.config` settings; empty if the trace has none."""
     lines: set[tuple[str, int]] = field(default_factory=set)
     """Lines of operations in its graphs."""
+    nodes: dict[str, RawFrame] = field(default_factory=dict)
+    """The innermost line of each node of its graphs."""
+    caches: list[tuple[str, str]] = field(default_factory=list)
+    """Searches in a cache and their results: `("fx_graph", "hit")`."""
+    collectives: list[str] = field(default_factory=list)
+    """Collectives in the graphs that Dynamo made: `all_reduce f32[4, 8] sum`."""
+    schedule: list[str] = field(default_factory=list)
+    """Collectives in the order in which Inductor runs them. None are recorded for a graph from a cache."""
+    kernels: dict[str, list[tuple[RawFrame, ...]]] = field(default_factory=dict)
+    """By kernel, the tracebacks of the operations that it computes."""
+    kernel_nodes: dict[str, list[str]] = field(default_factory=dict)
+    """By kernel, the nodes of the graph that it computes, after the passes of Inductor."""
 
     @property
     def name(self) -> str:
@@ -171,7 +204,7 @@ def _counted(count: int, one: str) -> str:
 
 def read(path: Path) -> Process:
     """Read one file of a trace. Raises TcreadyError if it cannot be opened; problems inside are reported."""
-    process = Process(path.name)
+    process = Process(name_of(path))
     match = re.search(r"_rank_(\d+)_", path.name)
     if match:
         process.rank = int(match[1])
@@ -191,7 +224,11 @@ def _wanted(kind: str, data: Mapping[str, Any]) -> int | None:
             return 0
         about = data.get("artifact")
         name = about.get("name") if isinstance(about, dict) else None
-        return TEXT if name in ARTIFACTS else None
+        if name in PROVENANCE:
+            return GRAPH
+        if isinstance(name, str) and CACHES.fullmatch(name):
+            return 0
+        return TEXT if name in ARTIFACTS or name == SCHEDULE else None
     if kind == "dynamo_output_graph":
         return GRAPH
     known = (
@@ -240,6 +277,10 @@ class _Reader:
 
     def _artifact(self, name: str, event: TraceEvent) -> None:
         text = event.payload
+        if (cache := CACHES.fullmatch(name)) is not None:
+            if (of := self._of(event.data)) is not None:
+                of.caches.append((cache[1], cache[2]))
+            return
         if text is None:
             return
         if name == "torch_version":
@@ -251,7 +292,12 @@ class _Reader:
         compilation = self._of(event.data, begins=begins)
         if compilation is None:
             return
-        if begins:
+        if name in PROVENANCE:
+            _add_kernels(compilation, name, json.loads(text))
+        elif name == SCHEDULE:
+            names = [str(each).rpartition("_c10d_functional.")[2].partition(".")[0] for each in json.loads(text)]
+            compilation.schedule += [each.rstrip("_") for each in names if each and each != WAIT]
+        elif begins:
             compilation.guards.append(reasons_of(text))
         elif name == "dynamo_error":
             compilation.error = text
@@ -311,7 +357,17 @@ class _Reader:
         compilation = self._of(event.data)
         if compilation is None or event.payload is None:
             return
-        compilation.lines.update((path, int(line)) for path, line in GRAPH_LINE.findall(event.payload))
+        at: RawFrame | None = None
+        for path, line, symbol, node, type_, collective, arguments in GRAPH_LINE.findall(event.payload):
+            if path:
+                at = (path, int(line), symbol)
+                compilation.lines.add(at[:2])
+            elif at is not None:
+                compilation.nodes[node] = at
+            if collective and collective != WAIT:
+                shape, reduction = TYPE.match(type_), REDUCTION.search(arguments)
+                words = (collective, shape[0] if shape else "", reduction[1] if reduction else "")
+                compilation.collectives.append(" ".join(filter(None, words)))
         devices = {device for device in DEVICE.findall(event.payload) if device != "cpu"}
         about = self.process.environment
         about["device"] = min(devices) if devices else about.get("device", "cpu")
@@ -336,6 +392,19 @@ class _Reader:
             known = self.latest[key] = Compilation(key, self.places.get(key[:2]))
             self.process.compilations.append(known)
         return known
+
+
+def _add_kernels(compilation: Compilation, name: str, found: Mapping[str, Any]) -> None:
+    """Add the kernels of a graph, with the tracebacks or the nodes that an artifact has for them."""
+    if name == STACKS:
+        for kernel, stacks in found.items():
+            frames = [tuple(to_schema.parse_stack(stack)) for stack in stacks]
+            compilation.kernels.setdefault(HANDLE.sub("", kernel), []).extend(filter(None, frames))
+        return
+    before = found.get("postToPre", {}) if name == NODES else {}
+    for kernel, nodes in (found.get("cppCodeToPost", {}) if name == NODES else found).items():
+        known = compilation.kernel_nodes.setdefault(HANDLE.sub("", kernel), [])
+        known += [str(each) for node in nodes for each in before.get(node, [node])]
 
 
 def _count(number: object) -> int | None:

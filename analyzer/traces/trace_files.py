@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
@@ -25,6 +25,10 @@ NAMED = "dedicated_log_torch_trace_"
 """Prefix of the file names that torch chooses."""
 ENDINGS = (".log", ".log.gz", ".txt", ".txt.gz")
 """Suffixes of files that may be a trace under another name; a tool that collects logs chooses its own."""
+PAGES = "compile_directory.json"
+"""A file in each folder that tlparse writes: one folder, or with `--all-ranks-html` one for each rank."""
+COPY = "raw.log"
+"""The copy of the trace beside it."""
 FIRST = 50
 """Number of lines of such a file that are searched for an event."""
 LONGEST = 32 << 20
@@ -86,6 +90,8 @@ class TraceCondition:
 def find_files(named: str, root: Path) -> list[Path]:
     """Return the files of a trace: a named file, or those in a folder and below, by name.
 
+    Of a folder that tlparse wrote, these are its copies of the trace; its other files are parts of that.
+
     Raises TcreadyError if there are none.
     """
     path = root / named
@@ -97,12 +103,32 @@ def find_files(named: str, root: Path) -> list[Path]:
         raise TcreadyError(f"there is no file or folder {named}: name the TORCH_TRACE of a job")
     files = sorted(each for each in path.rglob("*") if each.is_file())
     by_name = [each for each in files if each.name.startswith(NAMED)]
+    pages = sorted({each.parent for each in files if each.name == PAGES})
+    if pages and not by_name:
+        return _copies(named, pages)
     traces = by_name or [each for each in files if each.name.endswith(ENDINGS) and _is_trace(each)]
     if not traces:
         raise TcreadyError(
             f"there is no trace of torch in {named}: run the job with TORCH_TRACE={named}, and name that folder"
         )
     return traces
+
+
+def _copies(named: str, pages: Sequence[Path]) -> list[Path]:
+    """Return the copy of the trace in each folder of tlparse. Raises TcreadyError if one has none."""
+    copies = [folder / COPY for folder in pages]
+    for copy in copies:
+        if not copy.is_file() or not _is_trace(copy):
+            raise TcreadyError(
+                f"{named} was written by tlparse, and no trace is in it ({copy.parent.name}/{COPY}): name the folder "
+                "that the job wrote under TORCH_TRACE"
+            )
+    return copies
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a file for reports: with its folder if tlparse wrote it, because it names each copy alike."""
+    return f"{path.parent.name}/{path.name}" if path.name == COPY else path.name
 
 
 def _is_trace(path: Path) -> bool:

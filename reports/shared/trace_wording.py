@@ -10,8 +10,10 @@ from tcready.reports.shared.wording import PHASE_WORD
 from tcready.schema.report import TargetReport
 
 if TYPE_CHECKING:
-    from tcready.schema.run import CompileTime, Recompile, RecompileAdvice, Trace
+    from tcready.schema.run import CompileTime, Recompile, RecompileAdvice, Trace, TracedDifference, TracedKernel
 
+DIFFERENCE_WORD = {"collectives": "collectives", "compilations": "compilations", "cache": "caches"}
+"""Words for what ranks compiled differently, by kind."""
 SHOWN_RANKS = 8
 """Number of ranks of a job that are named."""
 
@@ -48,6 +50,27 @@ def mode_words(target: TargetReport) -> str:
 def advice_words(item: RecompileAdvice) -> str:
     """Yield what to do about recompilations, which was not tried."""
     return f"{item.path}:{item.line} {item.symbol}: {item.text} (not run)"
+
+
+def difference_sentence(item: TracedDifference) -> str:
+    """Format `collectives of net.py:10 Net.forward, version 1: rank 0: ...; rank 1: ...`."""
+    about = f"{DIFFERENCE_WORD[item.kind]} of {item.place.path}:{item.place.line} {item.place.symbol}"
+    return f"{about}{difference_notes(item)}: {item.words()}"
+
+
+def difference_notes(item: TracedDifference) -> str:
+    """Return what limits a difference, to append: which version it is in, and why it is no finding."""
+    notes = [f"version {item.version}"] if item.version is not None else []
+    if not item.everywhere:
+        notes.append("not on every rank")
+    if not item.whole:
+        notes.append("from a file that is not whole")
+    return "".join(f", {note}" for note in notes)
+
+
+def kernel_sentence(item: TracedKernel) -> str:
+    """Format `net.py:12, net.py:13`, the lines that a kernel computes."""
+    return ", ".join(f"{frame.path}:{frame.line}" for frame in item.lines) or "no line of your code"
 
 
 def recompiled_when(event: Recompile, trace: Trace | None) -> str:

@@ -28,6 +28,8 @@ from tcready.reports.shared.serving_wording import rows as serving_rows
 from tcready.reports.shared.trace_wording import (
     advice_words,
     compile_time_sentence,
+    difference_sentence,
+    kernel_sentence,
     mode_words,
     recompiled_when,
     trace_sentence,
@@ -346,6 +348,12 @@ class LongText:
             place = f"{time.path}:{time.line} {time.symbol}"
             self.row("" if index else "compiling", f"{place}: {compile_time_sentence(time)}")
         self.left_out(len(trace.compile_times), most)
+        for index, found in enumerate(trace.differences[:most]):
+            self.row("" if index else "ranks differ", difference_sentence(found))
+        self.left_out(len(trace.differences), most)
+        for index, kernel in enumerate(trace.kernels[:most]):
+            self.row("" if index else "kernels", f"{kernel.name}: {kernel_sentence(kernel)}")
+        self.left_out(len(trace.kernels), most)
         for index, item in enumerate(trace.advice[:most]):
             self.row("" if index else "to try", advice_words(item))
             if item.code is not None:
