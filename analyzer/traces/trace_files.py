@@ -26,7 +26,7 @@ NAMED = "dedicated_log_torch_trace_"
 ENDINGS = (".log", ".log.gz", ".txt", ".txt.gz")
 """Suffixes of files that may be a trace under another name; a tool that collects logs chooses its own."""
 PAGES = "compile_directory.json"
-"""A file in each folder that tlparse writes: one folder, or with `--all-ranks-html` one for each rank."""
+"""A file in each folder that tlparse writes: one folder, or, for the pages of all ranks, one for each rank."""
 COPY = "raw.log"
 """The copy of the trace beside it."""
 FIRST = 50

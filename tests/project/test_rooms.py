@@ -105,6 +105,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "portable.options",
             "portable.target",
             "schema",
+            "source.files",
             "static",
             "traces",
         }
