@@ -730,9 +730,28 @@ class TracedDifference:
         """Return True if ranks with these graphs hang or die."""
         return self.counts and self.kind == "collectives"
 
+    def groups(self) -> tuple[tuple[str, str], ...]:
+        """Return the ranks with the same result, as `rank 0` or `ranks 1-3, 5`, and that result, by the lowest rank."""
+        ranks: dict[str, list[int]] = {}
+        for side in self.sides:
+            ranks.setdefault(side.text, []).append(side.rank)
+        return tuple((_ranks(some), text) for text, some in ranks.items())
+
     def words(self) -> str:
-        """Format `rank 0: compiled 2 times (0/0, 0/1); rank 1: compiled once (0/0)`."""
-        return "; ".join(f"rank {side.rank}: {side.text}" for side in self.sides)
+        """Format `rank 0: compiled 2 times (0/0, 0/1); ranks 1-3: compiled once (0/0)`."""
+        return "; ".join(f"{ranks}: {text}" for ranks, text in self.groups())
+
+
+def _ranks(numbers: list[int]) -> str:
+    """Format `rank 0`, or `ranks 1-3, 5`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(words)}"
 
 
 @dataclass(frozen=True)

@@ -342,6 +342,8 @@ class _Reader:
             place = Place(str(row["co_filename"]), line, str(row.get("co_name", "")), False)
             self._at(compilation, place)
         compilation.row = row
+        if compilation.kernels or not compilation.kernel_nodes:
+            compilation.nodes = {}  # nothing will ask for them, and a large graph has many
         if isinstance(given.get(SETTINGS), str):
             settings = json.loads(given[SETTINGS])
             compilation.settings = settings if isinstance(settings, dict) else {}
@@ -358,6 +360,7 @@ class _Reader:
         if compilation is None or event.payload is None:
             return
         at: RawFrame | None = None
+        compilation.collectives = []  # an earlier graph is of an attempt that was given up
         for path, line, symbol, node, type_, collective, arguments in GRAPH_LINE.findall(event.payload):
             if path:
                 at = (path, int(line), symbol)

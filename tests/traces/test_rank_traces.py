@@ -65,13 +65,20 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compiled(
-    job: Job, again: int, rows: int = 4, how: str = "sum", group: str = "0", name: str = "", **row: Any
+    job: Job,
+    again: int,
+    rows: int = 4,
+    how: str = "sum",
+    group: str = "0",
+    name: str = "",
+    text: str = "{}",
+    **row: Any,
 ) -> dict[str, int]:
     """One compilation of the forward, with a reduction in its graph."""
     ids = job.start(0, again, PATH, FORWARD)
     job.add({"dynamo_output_graph": {"sizes": {}}}, REDUCE.format(path=PATH, rows=rows, how=how, group=group), **ids)
     if name:
-        job.artifact(name, "{}", **ids)
+        job.artifact(name, text, **ids)
     job.end(ids, PATH, FORWARD, **row)
     return ids
 
@@ -116,7 +123,7 @@ def test_the_report_has_one_error_and_a_failed_capture(recorded: Path, capsys: p
     assert "ranks differ collectives of models/ranks.py:14 Block.forward, version 1: rank 0: 2 collectives" in text
     page = (recorded / "page.html").read_text()
     assert "What ranks compiled differently" in page
-    assert "<td>compiled 2 times (0/0, 0/1)</td><td>compiled once (0/0)</td>" in page
+    assert "<p>rank 0: compiled 2 times (0/0, 0/1)</p><p>rank 1: compiled once (0/0)</p>" in page
 
 
 def test_ranks_that_compile_alike_do_not_differ(project: Path, tmp_path: Path) -> None:
@@ -137,6 +144,28 @@ def test_a_rank_that_compiles_again_is_a_warning(project: Path, tmp_path: Path) 
     assert found.words() == "rank 0: compiled 2 times (0/0, 0/1); rank 1: compiled once (0/0)"
     (finding,) = api.check_trace(folder, root=project).findings
     assert (finding.name, finding.level, finding.line) == ("ranks-differ", "warning", FORWARD)
+
+
+def test_ranks_with_the_same_result_are_named_together(project: Path, tmp_path: Path) -> None:
+    jobs = [Job(rank) for rank in range(6)]
+    for rank, job in enumerate(jobs):
+        compiled(job, 0)
+        if rank == 4:
+            compiled(job, 1)
+    (found,) = trace_of(project, ranks(tmp_path, *jobs)).differences
+    assert found.words() == "ranks 0-3, 5: compiled once (0/0); rank 4: compiled 2 times (0/0, 0/1)"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_graph_that_is_made_again_counts_once(whole: bool, project: Path, tmp_path: Path) -> None:
+    """Dynamo starts a compilation again for some errors, and records the graph of each attempt."""
+    first, second = Job(0), Job(1)
+    compiled(first, 0)
+    graph = {"dynamo_output_graph": {"sizes": {}}}
+    second.add(graph, REDUCE.format(path=PATH, rows=4 if whole else 9, how="sum", group="0"), frame_id=0,
+               frame_compile_id=0, attempt=0)  # fmt: skip
+    compiled(second, 0)
+    assert trace_of(project, ranks(tmp_path, first, second)).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -320,8 +349,7 @@ def test_without_tracebacks_the_nodes_of_the_graph_name_the_lines(recorded: Path
 
 def test_nodes_of_the_oldest_form_are_read_too(project: Path, tmp_path: Path) -> None:
     job = Job()
-    ids = compiled(job, 0)
-    job.artifact("inductor_triton_kernel_to_post_grad_nodes", json.dumps({"triton_poi_fused_0": ["y"]}), **ids)
+    compiled(job, 0, name="inductor_triton_kernel_to_post_grad_nodes", text='{"triton_poi_fused_0": ["y"]}')
     assert kernels(trace_of(project, str(job.written(tmp_path / "trace")))) == {"triton_poi_fused_0": ["net.py:7"]}
 
 
@@ -336,8 +364,7 @@ def test_nodes_of_the_oldest_form_are_read_too(project: Path, tmp_path: Path) ->
 )
 def test_artifacts_of_any_shape_are_survived(name: str, text: str, project: Path, tmp_path: Path) -> None:
     job = Job()
-    ids = compiled(job, 0)
-    job.artifact(name, text, **ids)
+    compiled(job, 0, name=name, text=text)
     assert trace_of(project, str(job.written(tmp_path / "trace"))).kernels == ()
 
 
