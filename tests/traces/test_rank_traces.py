@@ -161,7 +161,7 @@ def test_a_graph_that_is_made_again_counts_once(whole: bool, project: Path, tmp_
     """Dynamo starts a compilation again for some errors, and records the graph of each attempt."""
     first, second = Job(0), Job(1)
     compiled(first, 0)
-    graph = {"dynamo_output_graph": {"sizes": {}}}
+    graph: dict[str, Any] = {"dynamo_output_graph": {"sizes": {}}}
     second.add(graph, REDUCE.format(path=PATH, rows=4 if whole else 9, how="sum", group="0"), frame_id=0,
                frame_compile_id=0, attempt=0)  # fmt: skip
     compiled(second, 0)
