@@ -1166,6 +1166,7 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
         "longer in dimension 1 alone",
         "longer in dimension 2 alone",
         "of length one in dimension 1",
+        "empty in dimension 1",
     ]
     for name, shape in (
         ("twice as long in dimension 1", (2, 8, 8)),
