@@ -639,8 +639,10 @@ def _exchanged(one: type, other: type) -> Vary:
         return {key: changed(each) for key, each in value.items()} if type(value) is dict else value
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
-        args, kwargs = value
-        return tuple(map(changed, args)), {key: changed(each) for key, each in kwargs.items()}
+        match value:
+            case (tuple() as args, dict() as kwargs):
+                return tuple(map(changed, args)), {key: changed(each) for key, each in kwargs.items()}
+        return changed(value)
 
     return vary
 
