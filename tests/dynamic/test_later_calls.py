@@ -140,8 +140,7 @@ def test_a_setting_is_tried_in_training(mode: Mode, tmp_path: Path) -> None:
 LOWERED = ("rows = y[mask]", "y = nn.functional.conv1d(rows.t()[None], torch.ones(1, 8, 2), padding=1)")
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("mode", ["train", "infer"])
+@pytest.mark.parametrize("mode", [pytest.param("train", marks=pytest.mark.release), "infer"])
 def test_a_setting_is_compiled_with_inductor(mode: Mode, tmp_path: Path) -> None:
     """It cannot generate code for each graph that AOTAutograd traces: here the length of a convolution is unknown."""
     trial = tried(tmp_path, model(*LOWERED), SIZES, mode=mode)
