@@ -491,9 +491,13 @@ def _after_inference(function: Callable[..., Any], modules: Sequence[ModuleType]
 
 
 def _shift_in_place(tensor: torch.Tensor) -> None:
-    if tensor.is_floating_point() and tensor.layout == torch.strided:
-        with contextlib.suppress(RuntimeError):  # its elements share memory
+    if tensor.layout != torch.strided:
+        return
+    with contextlib.suppress(RuntimeError):  # its elements share memory
+        if tensor.is_floating_point():
             tensor.mul_(1.25)
+        elif tensor.dtype == torch.bool:
+            tensor.view(-1)[::2].logical_not_()
 
 
 def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,13 +26,14 @@ def floats_of(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
     )
 
 
-def first_tensor_of(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
-    """Return a change of the first tensor, if there are others."""
+def one_tensor_of(change: Callable[[torch.Tensor], torch.Tensor], position: int) -> Vary:
+    """Return a change of one tensor, if there are others: the first (0) or the last (-1)."""
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
         order = itertools.count()
-        several = len([*tensors_of(value)]) > 1
-        return map_tensors(value, lambda tensor: change(tensor) if several and not next(order) else tensor)
+        count = len([*tensors_of(value)])
+        chosen = position % count if count > 1 else -1
+        return map_tensors(value, lambda tensor: change(tensor) if next(order) == chosen else tensor)
 
     return vary
 

@@ -43,6 +43,7 @@ from tcready.dynamic.worker.proof.variations import (
     IN_TURN,
     MAY_NOT_FIT,
     OF_OTHER_STRIDES,
+    OF_REVERSED_STRIDES,
     ON_META,
     OTHER_NUMBERS,
     OTHER_TYPES,
@@ -320,7 +321,7 @@ def is_condition(trace: CallTrace, key: Key, expected: Behaviour, actual: Behavi
         return True
     if key.variation in BY_CHANCE:  # code takes such inputs by chance
         return actual.error is not None
-    if key.variation == OF_OTHER_STRIDES and expected.strides != actual.strides:
+    if key.variation in (OF_OTHER_STRIDES, OF_REVERSED_STRIDES) and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     if (
         key.variation in IN_FEW_DIGITS and key.variation not in CONDITIONAL

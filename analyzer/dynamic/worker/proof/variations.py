@@ -27,7 +27,6 @@ from tcready.dynamic.worker.proof.input_changes import (
     each_apart_of,
     first_alone_of,
     first_of,
-    first_tensor_of,
     floats_of,
     is_dtype_of_floats,
     is_finite,
@@ -39,6 +38,7 @@ from tcready.dynamic.worker.proof.input_changes import (
     none_of,
     on_cpu,
     one_more,
+    one_tensor_of,
     one_true,
     other_valid_values,
     padding_mask,
@@ -354,13 +354,12 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     "with 32-bit integers": kinds(same_of, lambda t: t.int() if t.dtype == torch.int64 else t, same_of),
     "with integer masks": kinds(same_of, same_of, lambda t: t.long()),
     "with 64-bit floats": floats_of(lambda t: t.double() if t.dtype == torch.float32 else t),
-    "with 64-bit floats in the first tensor": first_tensor_of(lambda t: t.double() if t.dtype == torch.float32 else t),
-    IN_SHORT: kinds(same_of, lambda t: with_a_large_number(t.short() if t.dtype == torch.int64 else t), same_of),
-    IN_BYTES: floats_of(lambda t: (t * 60 + 128).clamp(0, 255).nan_to_num().to(torch.uint8)),
-    COMPLEX: floats_of(lambda t: torch.complex(t, t.flip(tuple(range(t.dim())))) if t.dtype == torch.float32 else t),
-    SOFT_MASKS: lambda value, draw: map_tensors(
-        value, lambda t: torch.rand(t.shape, generator=draw).to(t.device) if t.dtype == torch.bool else t
-    ),
+    **{
+        f"with 64-bit floats in {which} tensor": one_tensor_of(
+            lambda t: t.double() if t.dtype == torch.float32 else t, position
+        )
+        for which, position in (("the first", 0), ("the last", -1))
+    },
 }
 LONGER_LISTS = "with longer lists"
 EMPTY_LISTS = "with empty lists"
