@@ -374,7 +374,8 @@ class ParityCause:
 
     kind: Literal["compiling_check", "hook", "module"]
     place: Frame | None
-    """None if the code is not written in Python, or belongs to torch."""
+    """None if the code is not written in Python or belongs to torch, and if only several checks, or hooks, together
+    change the result."""
     module: str | None = None
     """The name of the module in the model; empty for the model itself."""
     caller: Frame | None = None

@@ -769,6 +769,8 @@ def parity_cause_words(cause: ParityCause) -> str:
     place = "" if cause.place is None else f" at {cause.place.path}:{cause.place.line}"
     if cause.kind == "compiling_check":
         called = "" if cause.caller is None else f", called at {cause.caller.path}:{cause.caller.line},"
+        if cause.place is None:
+            return "eager code gives another result, too, if all checks of `is_compiling()` are true"
         return f"eager code gives another result, too, if the check `is_compiling()`{place}{called} is true"
     module = f"`{cause.module}`" if cause.module else "the model"
     if cause.kind == "hook":

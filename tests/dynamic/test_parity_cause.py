@@ -64,6 +64,31 @@ def test_a_check_whether_it_is_compiled_is_named(tmp_path: Path) -> None:
     )
 
 
+TOGETHER = """\
+    import torch
+    from torch import nn
+
+
+    class Model(nn.Module):
+        def forward(self, x):
+            first = torch.compiler.is_compiling()
+            second = torch.compiler.is_compiling()
+            return x * 2 if first and second else x
+
+
+    def get_inputs():
+        return [torch.randn(4, 8)]
+"""
+
+
+def test_checks_that_change_the_result_only_together_are_not_named_alone(tmp_path: Path) -> None:
+    cause = cause_in(tmp_path, TOGETHER)
+    assert cause == ParityCause("compiling_check", None)
+    assert parity_cause_words(cause) == (
+        "eager code gives another result, too, if all checks of `is_compiling()` are true"
+    )
+
+
 HIDDEN = """\
     import torch
     from torch import nn

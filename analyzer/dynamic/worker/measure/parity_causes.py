@@ -66,14 +66,11 @@ class _Search:
             return None
         places = sorted(checks, key=lambda check: self._origin(check) != "own")
         for place in places:
-            if (
-                len(places) > 1
-                and self._has_time()
-                and not self._answered_differs(functools.partial(operator.eq, place))
-            ):
-                continue
-            return ParityCause("compiling_check", self._frame(place.path, place.line), caller=self._caller(place))
-        return None
+            if len(places) > 1 and not self._has_time():
+                break
+            if len(places) == 1 or self._answered_differs(functools.partial(operator.eq, place)):
+                return ParityCause("compiling_check", self._frame(place.path, place.line), caller=self._caller(place))
+        return ParityCause("compiling_check", None)  # all of them together
 
     def _answered_differs(self, answer: Callable[[CompilingCheck], bool]) -> bool:
         """Return whether eager code with these answers to its checks returns something else."""
