@@ -19,6 +19,7 @@ import json
 import multiprocessing
 import random
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,29 +64,45 @@ def predict(job: tuple[dict[str, Any], str, tuple[Path, ...], tuple[int, int]]) 
     return record, places, None, time.perf_counter() - began
 
 
+@dataclass(frozen=True)
+class Tally:
+    """Numbers of classes in one mode."""
+
+    classes: int
+    broke: int
+    predicted: int
+    both: int
+    """Those that broke, and were predicted to."""
+    right: int
+
+    @classmethod
+    def of(cls, predictions: list[Prediction]) -> Tally:
+        return cls(
+            classes=len(predictions),
+            broke=sum(record["breaks"] for record, _, _, _ in predictions),
+            predicted=sum(bool(places) for _, places, _, _ in predictions),
+            both=sum(bool(places) and record["breaks"] for record, places, _, _ in predictions),
+            right=sum(bool(places) == record["breaks"] for record, places, _, _ in predictions),
+        )
+
+
 def score(predictions: list[Prediction]) -> str:
     """Return verdict, precision and recall of one mode as a line of text."""
-    both = sum(bool(places) and record["breaks"] for record, places, _, _ in predictions)
-    predicted = sum(bool(places) for _, places, _, _ in predictions)
-    broke = sum(record["breaks"] for record, _, _, _ in predictions)
-    right = sum(bool(places) == record["breaks"] for record, places, _, _ in predictions)
+    tally = Tally.of(predictions)
     times = sorted(seconds for _, _, _, seconds in predictions)
     return (
-        f"{len(predictions)} classes: verdict {right / len(predictions):.3f}, breaks found {both} of {broke}, "
-        f"of those predicted {both} of {predicted} right; median {times[len(times) // 2]:.2f} s"
+        f"{tally.classes} classes: verdict {tally.right / tally.classes:.3f}, "
+        f"breaks found {tally.both} of {tally.broke}, of those predicted {tally.both} of {tally.predicted} right; median {times[len(times) // 2]:.2f} s"
     )
 
 
 def cells(predictions: list[Prediction]) -> list[str]:
     """Return recall, precision and verdict of one mode, as the cells of a table."""
-    both = sum(bool(places) and record["breaks"] for record, places, _, _ in predictions)
-    predicted = sum(bool(places) for _, places, _, _ in predictions)
-    broke = sum(record["breaks"] for record, _, _, _ in predictions)
-    right = sum(bool(places) == record["breaks"] for record, places, _, _ in predictions)
+    tally = Tally.of(predictions)
     return [
-        f"{both / max(broke, 1):.2f} ({both} of {broke})",
-        f"{both / max(predicted, 1):.2f} ({both} of {predicted})",
-        f"{right / max(len(predictions), 1):.2f}",
+        f"{tally.both / max(tally.broke, 1):.2f} ({tally.both} of {tally.broke})",
+        f"{tally.both / max(tally.predicted, 1):.2f} ({tally.both} of {tally.predicted})",
+        f"{tally.right / max(tally.classes, 1):.2f}",
     ]
 
 
