@@ -81,7 +81,8 @@ class _Search:
 
     def of_hooks(self) -> ParityCause | None:
         """Return the hook without which compiled and eager code agree."""
-        hooks = [*_hooks(self.context.build())]
+        looked_up = self.context.build()
+        hooks = [*_hooks(looked_up)]
         if not hooks or self._differs(functools.partial(_remove, hooks=hooks)):
             return None
         for module, kind, number in hooks:
@@ -89,7 +90,7 @@ class _Search:
                 not self._has_time() or self._differs(functools.partial(_remove, hooks=[(module, kind, number)]))
             ):
                 continue
-            hook = _hook(self.context.build(), module, kind, number)
+            hook = _hook(looked_up, module, kind, number)
             code = getattr(getattr(hook, "__func__", hook), "__code__", None)
             place = None if code is None else self._frame(code.co_filename, code.co_firstlineno)
             return ParityCause("hook", place, module=module)
@@ -109,11 +110,12 @@ class _Search:
 
     def of_modules(self) -> ParityCause | None:
         """Return the smallest module that changes the result if it alone is compiled."""
+        looked_up = self.context.build()
         found: str | None = None
         inside = True
         while inside:
             inside = False
-            for name in _children(self.context.build(), found or ""):
+            for name in _children(looked_up, found or ""):
                 if not self._has_time():
                     break
                 if self._is_mistake(self.expected, functools.partial(_with_compiled, name=name)):
@@ -121,7 +123,7 @@ class _Search:
                     break
         if found is None:
             return None
-        forward = type(self.context.build().get_submodule(found)).forward
+        forward = type(looked_up.get_submodule(found)).forward
         code = getattr(forward, "__code__", None)
         known = code is not None and is_user_file(code.co_filename)
         place = self._frame(code.co_filename, code.co_firstlineno) if code is not None and known else None
