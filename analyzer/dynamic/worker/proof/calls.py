@@ -43,7 +43,7 @@ from tcready.dynamic.worker.proof.effects_of_call import (
 )
 from tcready.dynamic.worker.proof.exception_handlers import Caught, caught_around
 from tcready.dynamic.worker.proof.global_state import environment_set
-from tcready.dynamic.worker.proof.input_changes import VaryOne, drawn, map_plain, other_valid_values, plain_leaves
+from tcready.dynamic.worker.proof.input_changes import VaryOne, drawn, map_plain, plain_leaves
 from tcready.dynamic.worker.proof.shared_models import Models
 from tcready.dynamic.worker.proof.variations import (
     AFTER_INFERENCE,
@@ -94,6 +94,8 @@ from tcready.dynamic.worker.proof.variations import (
     fitting,
     late,
     set_to,
+    with_one_more_item,
+    with_one_more_tensor,
 )
 from tcready.dynamic.worker.proof.widening import Widening
 from tcready.dynamic.worker.torch_internals import pytree
@@ -581,10 +583,8 @@ def _more_or_fewer(given: Any, variation: str) -> Any:
         return given[:-1] if isinstance(given, tuple) else dict([*given.items()][:-1])
     if variation != MORE_ARGUMENTS or not given:
         return None
-    if isinstance(given, tuple):
-        return (*given, other_valid_values(given[-1])) if isinstance(given[-1], torch.Tensor) else None
-    name, last = [*given.items()][-1]
-    return {**given, f"{name}_2": other_valid_values(last)} if isinstance(last, torch.Tensor) else None
+    more = tuple(with_one_more_tensor([*given])) if isinstance(given, tuple) else with_one_more_item(given)
+    return more if len(more) > len(given) else None
 
 
 def _retype_value(

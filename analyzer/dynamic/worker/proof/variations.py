@@ -619,7 +619,7 @@ def _in_lists(change: Callable[[list[Any]], list[Any]]) -> Vary:
     return lambda value, _draw: changed(value)
 
 
-def _with_one_more_tensor(items: list[Any]) -> list[Any]:
+def with_one_more_tensor(items: list[Any]) -> list[Any]:
     """Return a list with one more tensor, like its last one but for the values."""
     return [*items, other_valid_values(items[-1])] if items and isinstance(items[-1], torch.Tensor) else items
 
@@ -647,7 +647,7 @@ def _exchanged(one: type, other: type) -> Vary:
 
 
 OF_LISTS: dict[str, Vary] = {
-    LONGER_LISTS: _in_lists(_with_one_more_tensor),
+    LONGER_LISTS: _in_lists(with_one_more_tensor),
     EMPTY_LISTS: _in_lists(_without_tensors),
     TUPLES_FOR_LISTS: _exchanged(list, tuple),
     LISTS_FOR_TUPLES: _exchanged(tuple, list),
@@ -674,7 +674,7 @@ def _in_dicts(change: Callable[[dict[Any, Any]], dict[Any, Any]]) -> Vary:
     return vary
 
 
-def _with_one_more(items: dict[Any, Any]) -> dict[Any, Any]:
+def with_one_more_item(items: dict[Any, Any]) -> dict[Any, Any]:
     """Return a dict with one more tensor, like its last one but for the values, if its keys are strings."""
     key, last = next(reversed(items.items()), (None, None))
     if not isinstance(key, str) or not isinstance(last, torch.Tensor):
@@ -693,7 +693,7 @@ FEWER_ITEMS: dict[str, Vary] = {
 }
 OF_DICTS: dict[str, Vary] = {
     **FEWER_ITEMS,
-    "with one more item in dicts": _in_dicts(_with_one_more),
+    "with one more item in dicts": _in_dicts(with_one_more_item),
     "with dicts in reverse order": _in_dicts(lambda items: dict(reversed(items.items()))),
 }
 """For inputs with dicts: code with hard-coded keys, or a hard-coded order, differs from code that iterates over them."""
