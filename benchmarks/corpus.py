@@ -92,7 +92,8 @@ def score(predictions: list[Prediction]) -> str:
     times = sorted(seconds for _, _, _, seconds in predictions)
     return (
         f"{tally.classes} classes: verdict {tally.right / tally.classes:.3f}, "
-        f"breaks found {tally.both} of {tally.broke}, of those predicted {tally.both} of {tally.predicted} right; median {times[len(times) // 2]:.2f} s"
+        f"breaks found {tally.both} of {tally.broke}, of those predicted {tally.both} of {tally.predicted} right; "
+        f"median {times[len(times) // 2]:.2f} s"
     )
 
 
