@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,8 @@ _LINE_OF_TRACE = re.compile(r"(?<=\"), line \d+(?=, in )")
 PRINTED = "what is printed"
 FILE = "file "
 """Prefix of the names of files; the name is ignored if every call writes to another file."""
+CONTENTS = "contents of files"
+"""Ignored too if every call writes something else to its other file."""
 
 
 def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
@@ -41,10 +43,26 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     files = [{name for name in each.process if name.startswith(FILE)} for each in (one, other)]
     if all(files) and files[0] != files[1]:
         found.add(FILE)
+        if _contents(one) != _contents(other):
+            found.add(CONTENTS)
     if without_numbers(one.printed) == without_numbers(other.printed):
         lines = zip(one.printed.splitlines(), other.printed.splitlines(), strict=True)
         found |= lines_that_move([first for first, second in lines if first != second])
     return frozenset(found)
+
+
+def _contents(seen: Behaviour) -> list[str]:
+    """Return what a call wrote to files, in an order that does not depend on their names."""
+    return sorted(str(each) for name, each in seen.process.items() if name.startswith(FILE))
+
+
+def changes_between_calls(
+    last: Mapping[str, Any] | None, seen: Behaviour, names: Iterable[str], known: Counter[str]
+) -> dict[str, Any]:
+    """Count in `known` which of the named values differ from those of the call before (`last`), and return them."""
+    values = {name: seen.state[name] for name in names if name in seen.state}
+    known.update(name for name, value in values.items() if last and name in last and _moves(last[name], value))
+    return values
 
 
 def lines_that_move(lines: Sequence[str]) -> frozenset[str]:
@@ -161,11 +179,14 @@ def _left(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
 
 
 def _process(seen: Behaviour, ignored: frozenset[str]) -> dict[str, Any]:
-    return {
+    found = {
         name: each
         for name, each in seen.process.items()
         if name not in ignored and not (FILE in ignored and name.startswith(FILE))
     }
+    if FILE in ignored and (contents := _contents(seen)):
+        found["files with other names in each call"] = f"{len(contents)} of them" if CONTENTS in ignored else contents
+    return found
 
 
 def noticed(before: Behaviour, after: Behaviour) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.core.frames import is_user_file
+from tcready.dynamic.worker.torch_internals import dynamo
 
 GONE = ("gone",)
 """The value of a setting that a call removed. It equals no text."""
@@ -40,6 +41,12 @@ def global_state() -> dict[str | bytes, Any]:
             torch.is_deterministic_algorithms_warn_only_enabled(),
         ],
         "detection of anomalies": torch.is_anomaly_enabled(),
+        "the choice of cuDNN's algorithms": [
+            torch.backends.cudnn.enabled,
+            torch.backends.cudnn.benchmark,
+            torch.backends.cudnn.deterministic,
+        ],
+        **{f"torch._dynamo.config.{name}": value for name, value in dynamo.flags().items()},
         "the precision of products": torch.get_float32_matmul_precision(),
         "the number of threads": torch.get_num_threads(),
         "the working folder": os.getcwd(),

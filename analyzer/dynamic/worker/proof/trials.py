@@ -7,7 +7,8 @@ import importlib.util
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tcready.dynamic.worker.measure.precision import NotWideError
 from tcready.dynamic.worker.proof.behaviour import Behaviour
 from tcready.dynamic.worker.proof.behaviour_differences import (
     another_message,
+    changes_between_calls,
     difference,
     noticed,
     restless,
@@ -61,11 +63,20 @@ from tcready.dynamic.worker.proof.trace import (
     shared_of,
     threads_of,
 )
-from tcready.dynamic.worker.proof.variations import FOR_NONE_IN_MODULES, GIVEN, LOGGED, OTHER_TYPES, RETYPED, SEEDED
+from tcready.dynamic.worker.proof.variations import (
+    FOR_NONE_IN_MODULES,
+    GIVEN,
+    LOGGED,
+    OTHER_TYPES,
+    RETYPED,
+    SEEDED,
+    VARIATIONS,
+)
 from tcready.dynamic.worker.proof.warmed_models import CalledBefore
 from tcready.dynamic.worker.proof.widening import WideCall, Widening
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.graphs import squeezes_seen
+from tcready.schema.enums import Mode
 from tcready.schema.proof import CallId, ProofRequest, ProofResult, Trial, Variant
 
 LEAST = 1.5
@@ -345,6 +356,7 @@ def _compare_eager(
     conditions: dict[str, str] = {}
     of_other_types: dict[str, str] = {}
     wanted = {key: seen for key, seen in trace.calls if key.function is None or key.function in variant.functions}
+    changes = Changes(trace.restless)
     for calls in (calls_of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
             expected = wanted.pop(key, None)
@@ -353,6 +365,7 @@ def _compare_eager(
             compared += 1
             sides.alone = key.function is not None
             actual = trace.rounded(key.function, expected, call())
+            changes.note(key, actual)
             nothing = says_nothing(key, expected)
             # results of a private function are for its callers, which are compared
             nothing |= (
@@ -397,6 +410,8 @@ def _compare_eager(
                 raises = raises or f"{another} ({key.words})"
             notice = notice or noticed(expected, actual)
     seen = context.journal.observation
+    if text := changes.missing(trace.calls):
+        return Trial(variant.name, seen, compared, difference=text, differs="state"), None, models
     wanted = {
         key: seen
         for key, seen in wanted.items()
@@ -420,3 +435,26 @@ def _compare_eager(
 
 MOST = 200
 """The number of characters of a warning that are quoted."""
+
+
+class Changes:
+    """Counts how often state that differs between equal calls, such as the time of day, changes from call to call."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._last: dict[tuple[Mode, int], dict[str, Any]] = {}
+        self._found: Counter[str] = Counter()
+
+    def note(self, key: Key, seen: Behaviour) -> None:
+        """Compare a call with the one before it that has the same model, if only the inputs are varied."""
+        if key.function is None and seen.error is None and key.variation in VARIATIONS:
+            of = key.mode, key.seed
+            self._last[of] = changes_between_calls(self._last.get(of), seen, self._names, self._found)
+
+    def missing(self, calls: Iterable[tuple[Key, Behaviour]]) -> str | None:
+        """Return which state changes in these calls of the unmodified code, and never in those after the change."""
+        before = Changes(self._names)
+        for key, seen in calls:
+            before.note(key, seen)
+        name = next((name for name in sorted(before._found) if name not in self._found), None)
+        return None if name is None else f"{name} changes from call to call before the change, and never after it"
