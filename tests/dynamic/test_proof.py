@@ -1167,6 +1167,10 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
         "longer in dimension 2 alone",
         "of length one in dimension 1",
         "empty in dimension 1",
+        "of length one in dimension 1 of the last",
+        "empty in dimension 1 of the last",
+        "of length one in dimension 2 of the last, and in no other",
+        "empty in dimension 2 of the last, and in no other",
     ]
     for name, shape in (
         ("twice as long in dimension 1", (2, 8, 8)),
@@ -1177,6 +1181,78 @@ def test_what_is_as_long_as_a_dimension_becomes_longer_with_it() -> None:
     index, flag = torch.tensor([3, 0]), torch.tensor([True, False])
     found = every()["longer in dimension 0"]((index, flag), torch.Generator())
     assert [each.tolist() for each in found] == [[3, 0, 2], [True, False, False]]
+
+
+def test_inner_dimensions_of_the_last_tensor_are_of_length_one_and_empty() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every, fitting
+
+    value = torch.zeros(2, 5, 6), torch.zeros(2, 3, 3)
+    assert [name for name in fitting(value) if name.endswith(("of the last", "in no other"))] == [
+        "longer in dimension 1 of the last",
+        "of length one in dimension 1 of the last",
+        "empty in dimension 1 of the last",
+        "of length one in dimension 1 of the last, and in no other",
+        "of length one in dimension 2 of the last, and in no other",
+        "empty in dimension 1 of the last, and in no other",
+        "empty in dimension 2 of the last, and in no other",
+    ]
+    first, last = every()["empty in dimension 1 of the last, and in no other"](value, torch.Generator())
+    assert (first.shape, last.shape) == ((2, 5, 6), (2, 0, 3))
+
+
+def test_a_list_with_an_item_for_each_row_has_as_many_as_there_are_rows() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every
+
+    value = torch.zeros(3, 4), [5, 2, 7], {"words": ["a", "b", "c"]}, [1, 2], (8, 8, 8)
+    for name, rows in (("of length one", 1), ("empty", 0), ("longer in dimension 0", 4)):
+        found, lengths, words, other, size = every()[name](value, torch.Generator())
+        assert (len(found), lengths) == (rows, [5, 2, 7, 5][:rows])
+        assert (words["words"], other, size) == (["a", "b", "c", "a"][:rows], [1, 2], (8, 8, 8))
+    assert value[1] == [5, 2, 7]
+
+
+def test_values_of_objects_and_arrays_are_changed_as_others_are() -> None:
+    from collections import UserDict
+    from types import SimpleNamespace
+
+    import numpy as np
+    import torch
+    from tcready.dynamic.worker.proof.input_changes import map_plain
+    from tcready.dynamic.worker.proof.variations import every
+
+    batch, encoding = SimpleNamespace(x=torch.ones(2), n=3), UserDict(ids=torch.ones(2))
+    holder = SimpleNamespace(inner=batch)
+    value = batch, encoding, np.ones(2, dtype=np.float32), holder
+    changed = every()["zeros"](value, torch.Generator())
+    assert [changed[0].x.sum(), changed[1]["ids"].sum(), changed[2].sum()] == [0, 0, 0]
+    assert type(changed[2]) is np.ndarray
+    assert [batch.x.sum(), encoding["ids"].sum(), value[2].sum()] == [2, 2, 2]
+    assert changed[3] is holder  # it may be an object with a state of its own
+    assert map_plain(lambda leaf: leaf + 1 if type(leaf) is int else leaf, batch).n == 4
+
+
+def test_a_row_of_each_tensor_is_zero_or_not_a_number() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every
+
+    value = torch.ones(2, 3, 4), torch.ones(1, 4), torch.ones(4)
+    for name, gone in (("with a row of zeros", 0), ("with a row of NaN", torch.nan)):
+        first, *others = every()[name](value, torch.Generator())
+        assert first[:, :2].eq(1).all()
+        assert torch.equal(torch.nan_to_num(first[:, 2], 9), torch.full((2, 4), 9.0 if gone else 0.0))
+        assert all(each.eq(1).all() for each in others)
+
+
+def test_numbers_in_the_code_are_lengths_and_one_less_is_too() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.variations import every
+
+    lengths = {
+        every((4.0,))[f"{n} long in dimension 1"](torch.zeros(2, 9), torch.Generator()).shape[1] for n in (3, 4, 8)
+    }
+    assert lengths == {3, 4, 8}
 
 
 @pytest.mark.torch

@@ -19,6 +19,7 @@ from tcready.dynamic.worker.proof.variations import (
     FROZEN,
     GRADIENTS_LEFT,
     IN_MODULES,
+    INFINITE,
     LARGE_WEIGHTS,
     LOGGED,
     OF_MODULES,
@@ -52,7 +53,7 @@ def altered(
 ) -> Iterator[None]:
     """Apply a variation to the model for one call. `change` is the change to the arguments."""
     with contextlib.ExitStack() as stack:
-        if variation in OF_PYTHON and change is not None:
+        if variation in OF_PYTHON and variation != INFINITE and change is not None:
             own = variation in OTHER_NUMBERS  # these are compiled: torch's modules would be, for each value
             stack.enter_context(other_plain_values(plain_values(model, float, own=own), change))
         if variation in FLAGS_ALONE and change is not None:

@@ -67,9 +67,11 @@ from tcready.dynamic.worker.proof.variations import (
     IN_INFERENCE_MODE,
     IN_MODULES,
     IN_TURN,
+    INFINITE,
     LARGE_WEIGHTS,
     LEFT_OUT,
     LOGGED,
+    MASKS_AND_FLAGS,
     MASKS_FOR_NONE,
     MORE_ARGUMENTS,
     NUMBERS_FOR_NONE,
@@ -400,7 +402,12 @@ def _with_plain_values(model: Any, case: Case, constants: tuple[float | str, ...
     in_modules = [value for _, _, value in plain_values(model, int, str, float, own=True)]
     flags = [value for value in (*passed, *plain_constants) if type(value) is bool]
     return (
-        *(name for name, change in OF_PYTHON.items() if [*map(change, leaves)] != leaves),
+        *(
+            name
+            for name, change in OF_PYTHON.items()
+            for values in [passed if name == INFINITE else leaves]
+            if [*map(change, values)] != values
+        ),
         *(name for name, change in OF_MODULES.items() if [*map(change, plain_constants)] != plain_constants),
         *(APART_BY_FIRST if len(leaves) + len(plain_constants) > 1 else ()),
         *([*FLAGS_ALONE][: len(flags)] if len(flags) > 1 else ()),
@@ -563,6 +570,8 @@ def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> 
         other = _retype_value(parameter, value, name in bound.arguments, like, variation)
         if other is not value:
             changed[name] = other
+    if variation == MASKS_AND_FLAGS and len({type(each) is bool for each in changed.values()}) < 2:
+        return None
     bound.arguments.update(changed)
     return (bound.args, bound.kwargs) if changed else None
 
@@ -603,13 +612,17 @@ def _retype_value(
         return torch.tensor(value, requires_grad=True)
     if variation in STRINGS and type(value) is str:
         return STRINGS[variation](value)
+    if variation in STRINGS and type(value) in (list, tuple) and value and all(type(each) is str for each in value):
+        return type(value)(map(STRINGS[variation], value))
+    if variation == MASKS_AND_FLAGS and type(value) is bool:
+        return not value
     if value is None and like is not None:
         if variation == TENSORS_FOR_NONE and (is_open or _TENSOR.search(annotation)):
             return like.detach().flip(tuple(range(like.dim())))
-        if variation in (MASKS_FOR_NONE, FALSE_FOR_NONE) and (is_open or _TENSOR.search(annotation)):
+        if variation in (MASKS_FOR_NONE, FALSE_FOR_NONE, MASKS_AND_FLAGS) and (is_open or _TENSOR.search(annotation)):
             mask = torch.ones(like.shape[:-1] or like.shape, dtype=torch.bool, device=like.device)
             mask.view(-1)[1::2] = False
-            return mask if variation == MASKS_FOR_NONE else torch.zeros_like(mask)
+            return torch.zeros_like(mask) if variation == FALSE_FOR_NONE else mask
         if variation in NUMBERS_FOR_NONE and (is_open or _NUMBER.search(annotation)):
             return NUMBERS_FOR_NONE[variation]
     return value

@@ -7,12 +7,16 @@ import dataclasses
 import enum
 import itertools
 import math
+import sys
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.torch_internals import pytree
+from torch import nn
 
 Vary = Callable[[Any, torch.Generator], Any]
 
@@ -68,6 +72,17 @@ def at_place(number: float, place: int) -> Callable[[torch.Tensor], torch.Tensor
 
 def first_of(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return at_place(number, 0)
+
+
+def last_row_of(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a change of the last row, which is all that the last dimension holds there, if there are others."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() > 1 and tensor.shape[-2] > 1:
+            tensor[..., -1, :] = number
+        return tensor
+
+    return change
 
 
 def all_of(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -133,9 +148,20 @@ def resize_rows(rows: int) -> Vary:
 
     def vary(value: Any, _draw: torch.Generator) -> Any:
         shape = shape_of(value, 0)
+        if shape:
+            value = _map_lists(value, shape[0], lambda items: items[:rows])
         return map_tensors(value, lambda t: t[:rows].clone() if shape and t.dim() and t.shape[0] == shape[0] else t)
 
     return vary
+
+
+def _map_lists(value: Any, rows: int, change: Callable[[list[Any]], list[Any]]) -> Any:
+    """Change each list with an item for each row: numbers, strings, or dicts such as the targets of images."""
+
+    def is_one(each: Any) -> bool:
+        return type(each) is list and len(each) == rows > 0 and not any(isinstance(x, torch.Tensor) for x in each)
+
+    return pytree.tree_map(lambda each: change(each) if is_one(each) else each, value, is_leaf=is_one)
 
 
 @dataclass(frozen=True)
@@ -155,7 +181,7 @@ class InDimension:
     @property
     def name(self) -> str:
         words = f" of {WHICH[self.of]}" if self.of or self.only else " alone" if self.alone else ""
-        words += " alone" if self.only else ""
+        words += " alone" if self.only else ", and in no other" if self.alone and self.of else ""
         return f"{self.what} in dimension {self.dimension}{words}"
 
     def shape(self, value: Any) -> torch.Size | None:
@@ -179,6 +205,8 @@ class InDimension:
                     tensor = self.change(tensor, each)
             return tensor
 
+        if shape is not None and not self.dimension and not self.only and self.change is one_more:
+            value = _map_lists(value, shape[0], lambda items: [*items, copy.deepcopy(items[0])])
         return map_tensors(value, changed)
 
 
@@ -243,24 +271,73 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(value):
         if isinstance(leaf, torch.Tensor):
             yield leaf
-        elif _is_record(leaf):
-            yield from tensors_of([getattr(leaf, each.name, None) for each in dataclasses.fields(leaf)])
+        elif (array := _as_tensor(leaf)) is not None:
+            yield array
+        elif (fields := _fields(leaf)) is not None:
+            yield from tensors_of([*fields.values()])
+
+
+def _as_tensor(leaf: Any) -> torch.Tensor | None:
+    """Return the values of an array of NumPy; None for anything else, and for types that torch has not."""
+    if type(leaf).__module__ != "numpy" or type(leaf).__name__ != "ndarray":
+        return None
+    try:
+        return torch.from_numpy(leaf.copy())
+    except TypeError:
+        return None
+
+
+def _as_array(tensor: torch.Tensor, otherwise: Any) -> Any:
+    try:
+        return tensor.numpy()
+    except TypeError:  # NumPy has no such type
+        return otherwise
 
 
 def _is_record(leaf: Any) -> bool:
     return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
 
 
+NO_RECORDS = (nn.Module, enum.Enum, type, ModuleType, torch.Generator, torch.dtype)
+
+
+def _fields(leaf: Any) -> dict[str, Any] | None:
+    """Return the fields of a dataclass, or the attributes of another object of a user's class, as of a batch or an
+    encoding; None for anything else, and for objects that contain objects."""
+    if _is_record(leaf):
+        return {each.name: getattr(leaf, each.name) for each in dataclasses.fields(leaf) if hasattr(leaf, each.name)}
+    own = getattr(leaf, "__dict__", None)
+    of = type(leaf).__module__.partition(".")[0]
+    if not isinstance(own, dict) or isinstance(leaf, NO_RECORDS) or callable(leaf) or isinstance(leaf, Iterator):
+        return None
+    if of in ("torch", "numpy") or (of in sys.stdlib_module_names and type(leaf) not in RECORDS):
+        return None
+    plain = (torch.Tensor, bool, int, float, str, bytes, type(None))
+    inside = [each for each in pytree.tree_leaves([*own.values()]) if not isinstance(each, plain)]
+    return None if any(hasattr(each, "__dict__") and not _is_record(each) for each in inside) else own
+
+
+RECORDS = (SimpleNamespace, UserDict)
+"""Classes of the standard library with values that a user sets."""
+
+
+def _with_fields(leaf: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a copy of an object with changed fields."""
+    copied = copy.copy(leaf)
+    for name, value in (_fields(leaf) or {}).items():
+        object.__setattr__(copied, name, change(value))
+    return copied
+
+
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a value with every tensor changed, including those in dataclasses."""
+    """Return a value with every tensor changed, including those in dataclasses and in other objects that hold
+    values."""
 
     def each(leaf: Any) -> Any:
-        if _is_record(leaf):
-            copied = copy.copy(leaf)
-            for field in dataclasses.fields(leaf):
-                if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, map_tensors(getattr(leaf, field.name), change))
-            return copied
+        if _fields(leaf) is not None:
+            return _with_fields(leaf, lambda value: map_tensors(value, change))
+        if (array := _as_tensor(leaf)) is not None:
+            return _as_array(change(array), leaf)
         if type(leaf) is not torch.Tensor or leaf.layout != torch.strided:
             return leaf
         copied = leaf.detach().clone(memory_format=torch.contiguous_format)
@@ -385,15 +462,12 @@ def member_behind(leaf: Any, steps: int) -> Any:
 
 
 def map_plain(change: VaryOne, value: Any) -> Any:
-    """Change slices, and numbers, flags, strings and members of enums in containers, dataclasses and slices."""
+    """Change slices, and numbers, flags, strings and members of enums in containers, dataclasses, other objects that hold
+    values, and slices."""
 
     def each(leaf: Any) -> Any:
-        if _is_record(leaf):
-            copied = copy.copy(leaf)
-            for field in dataclasses.fields(leaf):
-                if hasattr(leaf, field.name):
-                    object.__setattr__(copied, field.name, map_plain(change, getattr(leaf, field.name)))
-            return copied
+        if _fields(leaf) is not None:
+            return _with_fields(leaf, lambda value: map_plain(change, value))
         changed = change(leaf)
         if isinstance(leaf, slice) and changed is leaf:
             return slice(change(leaf.start), change(leaf.stop), change(leaf.step))

@@ -31,6 +31,7 @@ from tcready.dynamic.worker.proof.input_changes import (
     is_dtype_of_floats,
     is_finite,
     kinds,
+    last_row_of,
     map_tensors,
     masks_in_part,
     member_behind,
@@ -94,6 +95,10 @@ IN_DIMENSIONS = tuple(
         ("longer", one_more, 1, 0, True),
         ("of length one", first_alone_of, 1, 0, False),
         (EMPTY, none_of, 1, 0, False),
+        ("of length one", first_alone_of, 0, -1, False),
+        (EMPTY, none_of, 0, -1, False),
+        ("of length one", first_alone_of, 0, -1, True),
+        (EMPTY, none_of, 0, -1, True),
     )
     for dimension in range(first, 4)
 )
@@ -116,9 +121,12 @@ NO_NUMBERS_ELSEWHERE: dict[str, Vary] = {
     "with a NaN in the second place": floats_of(at_place(NAN, 1)),
     "with a NaN in the last place": floats_of(at_place(NAN, -1)),
     "with a negative infinity in the last place": floats_of(at_place(-INFINITY, -1)),
+    "with a row of NaN": floats_of(last_row_of(NAN)),
     "with some NaN": lambda value, draw: some_of(floats_of(lambda t: torch.full_like(t, NAN)), 1 / 8)(value, draw),
 }
 """Code that compares one part of an input with another may detect it only there."""
+ZERO_ROW: dict[str, Vary] = {"with a row of zeros": floats_of(last_row_of(0.0))}
+"""Rows of zeros are padding for some models."""
 MASKED_OUT = {
     **{
         f"masks inverted, {floats}": then_of(VARIATIONS["masks inverted"], change)
@@ -135,6 +143,7 @@ LAST = {
     "of length one": resize_rows(1),
     EMPTY: resize_rows(0),
     **NO_NUMBERS,
+    **ZERO_ROW,
     **NO_NUMBERS_ELSEWHERE,
     **MASKED_OUT,
     **LONGER,
@@ -253,6 +262,8 @@ OTHER_NUMBERS: Mapping[str, VaryOne] = MappingProxyType(
 )
 """Changes to Python floats, among the arguments and in modules, and to integers among the arguments: they may change
 from call to call, and code that is compiled for two values is compiled for any value from the third on."""
+INFINITE = "given, with infinite floats among the arguments"
+"""A limit that is infinite is none."""
 LARGER = "given, with larger numbers"
 """Python floats are larger by one: a relative change of a small one, such as an epsilon, affects no result."""
 OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
@@ -269,6 +280,7 @@ OF_PYTHON: Mapping[str, VaryOne] = MappingProxyType(
             slice(leaf.start, leaf.stop, 2) if isinstance(leaf, slice) and leaf.step is None else leaf
         ),
         LARGER: lambda leaf: leaf + 1.0 if type(leaf) is float else leaf,
+        INFINITE: lambda leaf: math.inf if type(leaf) is float else leaf,
         "given, with integers for floats": lambda leaf: math.ceil(leaf) if is_finite(leaf) else leaf,
         "given, with numbers negated": lambda leaf: -leaf if type(leaf) in (int, float) else leaf,
         "given, with numbers negated and less by one": lambda leaf: -leaf - 1 if type(leaf) in (int, float) else leaf,
@@ -329,6 +341,8 @@ BY_DEFAULT = "with the default values of numbers and flags"
 TENSORS_FOR_NONE = "with tensors for arguments that are None"
 MASKS_FOR_NONE = "with masks for arguments that are None"
 FALSE_FOR_NONE = "with masks of False for arguments that are None"
+MASKS_AND_FLAGS = "with masks for arguments that are None, and flags inverted"
+"""An option and an optional mask that are both off by default affect the same values."""
 NUMBERS_FOR_NONE = {"with 1 for arguments that are None": 1, "with 0 for arguments that are None": 0}
 STRINGS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"with other strings": lambda text: f"{text}_2", "with strings in the other case": str.swapcase}
@@ -342,7 +356,8 @@ MORE_ARGUMENTS, FEWER_ARGUMENTS = "with one argument more than given", "with one
 AS_TENSORS = "with tensors for floats"
 """Python floats among the arguments become tensors that require gradients, as a learned temperature does."""
 RETYPED = (
-    AS_PYTHON, LEFT_OUT, *ONE_LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, *NUMBERS_FOR_NONE,
+    AS_PYTHON, LEFT_OUT, *ONE_LEFT_OUT, BY_DEFAULT, TENSORS_FOR_NONE, MASKS_FOR_NONE, FALSE_FOR_NONE, MASKS_AND_FLAGS,
+    *NUMBERS_FOR_NONE,
     *STRINGS, MORE_ARGUMENTS, FEWER_ARGUMENTS, AS_TENSORS,
 )  # fmt: skip
 """Other arguments, or arguments of another type if the function does not declare that it accepts only tensors."""
@@ -362,6 +377,7 @@ OF_OTHER_TYPES: dict[str, Vary] = {
     },
 }
 LONGER_LISTS = "with longer lists"
+LISTS_OF_ONE = "with lists of one tensor"
 EMPTY_LISTS = "with empty lists"
 TUPLES_FOR_LISTS, LISTS_FOR_TUPLES = "with tuples for lists", "with lists for tuples"
 FIELDS_BY_DEFAULT = "with fields of objects by default"
@@ -384,6 +400,7 @@ MAY_NOT_FIT = frozenset(
         AFTER_OTHER_MODE,
         LARGEST_FLOATS,
         LONGER_LISTS,
+        LISTS_OF_ONE,
         EMPTY_LISTS,
         TUPLES_FOR_LISTS,
         LISTS_FOR_TUPLES,
@@ -402,6 +419,7 @@ OTHER_TYPES = frozenset(
         LARGEST_FLOATS,
         AS_NUMPY,
         AS_TENSORS,
+        INFINITE,
         TUPLES_FOR_LISTS,
         LISTS_FOR_TUPLES,
         *OF_OTHER_RANK,
@@ -526,11 +544,12 @@ SHORTEST, LONGEST = 2, 20_000
 
 
 def _length_variations(constants: Iterable[float | str]) -> Iterator[InDimension]:
-    """Return variations with each number, and one and two more, as the length of a dimension: up to there, a slice with
-    this end cuts nothing, and a distance of two places does not reach it."""
+    """Return variations with each number, one less, and one and two more, as the length of a dimension: up to there, a
+    slice with this end cuts nothing, and a distance of two places does not reach it. With one less, a slice that begins
+    so far from the end begins before the first item."""
     for number in _numbers(constants):
         if number == int(number) and SHORTEST <= number <= LONGEST:
-            for length in (*range(int(number), int(number) + 3), 2 * int(number)):
+            for length in (*range(int(number) - 1, int(number) + 3), 2 * int(number)):
                 for dimension in range(4):
                     yield InDimension(f"{length} long", as_long_as(length), dimension)
 
@@ -629,6 +648,11 @@ def _without_tensors(items: list[Any]) -> list[Any]:
     return [] if all(isinstance(each, torch.Tensor) for each in items) else items
 
 
+def _with_the_first_tensor(items: list[Any]) -> list[Any]:
+    """Return the first item if all are tensors."""
+    return items[:1] if all(isinstance(each, torch.Tensor) for each in items) else items
+
+
 def _exchanged(one: type, other: type) -> Vary:
     """Return a variation that passes containers of the type `other` in place of those of the type `one`."""
 
@@ -648,6 +672,7 @@ def _exchanged(one: type, other: type) -> Vary:
 
 OF_LISTS: dict[str, Vary] = {
     LONGER_LISTS: _in_lists(with_one_more_tensor),
+    LISTS_OF_ONE: _in_lists(_with_the_first_tensor),
     EMPTY_LISTS: _in_lists(_without_tensors),
     TUPLES_FOR_LISTS: _exchanged(list, tuple),
     LISTS_FOR_TUPLES: _exchanged(tuple, list),
@@ -709,11 +734,14 @@ def _is_another(value: Any, change: Vary) -> bool:
 def _sizes(value: Any) -> Iterator[str]:
     """Return the names of the variations in one dimension that differ from those before them."""
     known: set[tuple[str, int]] = set()
+    rows = next(iter(shape_of(value, 0) or ()), None)
     for each in IN_DIMENSIONS:
         shape = each.shape(value)
         if shape is None or not shape[each.dimension]:
             continue
         length = shape[each.dimension]
+        if each.of and each.what != "longer" and length == rows:
+            continue  # that is tried with the rows of all tensors
         if each.alone:
             if shape.count(length) > 1:
                 yield each.name
