@@ -549,7 +549,10 @@ def _retype_arguments(function: Any, args: Any, kwargs: Any, variation: str) -> 
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not tensors or any(each.requires_grad for each in tensors):
             return None
-        arrays: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, _as_numpy, (args, kwargs))
+        try:
+            arrays: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, _as_numpy, (args, kwargs))
+        except Exception:  # a container that accepts only tensors, such as a PackedSequence
+            return None
         return arrays
     if variation not in RETYPED:
         return None
