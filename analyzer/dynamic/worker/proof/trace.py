@@ -42,9 +42,11 @@ from tcready.dynamic.worker.proof.variations import (
     IN_FEW_DIGITS,
     IN_TURN,
     MAY_NOT_FIT,
+    OF_OTHER_RANK,
     OF_OTHER_STRIDES,
     OF_REVERSED_STRIDES,
     ON_META,
+    ONE_MORE_DIMENSION,
     OTHER_NUMBERS,
     OTHER_TYPES,
     TWICE,
@@ -130,6 +132,38 @@ class CallTrace:
         if found is not None and judged.why:
             found = found[0], f"{found[1]}; compared with a tolerance, because {judged.why}"
         return judged.actual, found
+
+    def has_another_rank(self, key: Key, seen: Behaviour) -> bool:
+        """Return whether the outputs of a call with another rank have it too: otherwise the code takes such inputs by
+        chance, for example because it iterates over them."""
+        given = dict(self.calls).get(replace(key, variation=GIVEN))
+        if given is None or len(given.outputs) != len(seen.outputs):
+            return False
+        shapes = [
+            ((1, *one.shape) if key.variation == ONE_MORE_DIMENSION else one.shape[1:], other.shape)
+            for one, other in zip(given.outputs, seen.outputs, strict=True)
+            if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        ]
+        return all(tuple(one) == tuple(other) for one, other in shapes)
+
+    def joins_autograd(self, key: Key, expected: Behaviour, actual: Behaviour) -> bool:
+        """Return whether the only difference is that an output requires grad, with gradients that are all zero, and
+        that it depends on the inputs whether the output before the change does: `torch.where` always has a graph."""
+        pairs = [*zip(expected.differentiable, actual.differentiable, strict=False)]
+        joined = [at for at, (one, other) in enumerate(pairs) if one != other]
+        if not joined or expected.gradients or any(pairs[at] != ((False, False), (True, False)) for at in joined):
+            return False
+        if any(each is not None and bool(each.any()) for each in actual.gradients.values()):
+            return False
+        often = {
+            at
+            for other, seen in self.calls
+            if (other.function, other.mode) == (key.function, key.mode)
+            for at, (requires, _) in enumerate(seen.differentiable)
+            if requires
+        }
+        alike = replace(actual, differentiable=expected.differentiable, gradients={})
+        return often.issuperset(joined) and self.differing(key, expected, alike)[1] is None
 
     def differing_by_tolerance(self, expected: Behaviour, actual: Behaviour, ignored: frozenset[str]) -> str | None:
         """Return the first difference in a compiled call of the model that has no counterpart in a wide dtype."""
@@ -320,7 +354,8 @@ def is_condition(trace: CallTrace, key: Key, expected: Behaviour, actual: Behavi
     if key.function is not None and key.variation in OTHER_NUMBERS:  # the model passes the given ones
         return True
     if key.variation in BY_CHANCE:  # code takes such inputs by chance
-        return actual.error is not None
+        by_rank = key.variation in OF_OTHER_RANK and not trace.has_another_rank(key, expected)
+        return actual.error is not None or by_rank
     if key.variation in (OF_OTHER_STRIDES, OF_REVERSED_STRIDES) and expected.strides != actual.strides:
         return trace.differing(key, expected, replace(actual, strides=expected.strides))[1] is None
     if (

@@ -386,6 +386,9 @@ def _compare_eager(
             apart = trace.shared.get(key.function, frozenset()) & expected.shared - actual.shared
             if found is None and apart and actual.error is None:
                 found = ("state", f"{described(min(apart))} no longer share memory, or are no longer one object")
+            if found is not None and trace.joins_autograd(key, expected, actual):
+                conditions.setdefault(key.only, "an output requires grad, with gradients of zero, and did not before")
+                continue
             if found is not None and is_condition(trace, key, expected, actual):
                 of_kind = of_other_types if key.variation in OTHER_TYPES else conditions
                 of_kind.setdefault(key.only, found[1])

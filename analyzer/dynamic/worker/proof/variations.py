@@ -381,8 +381,9 @@ LISTS_OF_ONE = "with lists of one tensor"
 EMPTY_LISTS = "with empty lists"
 TUPLES_FOR_LISTS, LISTS_FOR_TUPLES = "with tuples for lists", "with lists for tuples"
 FIELDS_BY_DEFAULT = "with fields of objects by default"
+ONE_MORE_DIMENSION = "with one more dimension"
 OF_OTHER_RANK: dict[str, Vary] = {
-    "with one more dimension": kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
+    ONE_MORE_DIMENSION: kinds(*[lambda t: t.unsqueeze(0) if t.dim() else t] * 3),
     "with one dimension fewer": kinds(*[lambda t: t[0].clone() if t.dim() > 1 and len(t) else t] * 3),
 }
 MAY_NOT_FIT = frozenset(
