@@ -1,7 +1,12 @@
-"""Scores the static pass against a public sweep of transformers: does a class compile with `fullgraph=True`?
+"""A public sweep of transformers as a benchmark: does a class compile with `fullgraph=True`, and what fixes it?
 
-    pip install --no-deps --target FOLDER transformers==5.5.4
-    python benchmarks/corpus.py RESULTS.jsonl --site FOLDER [--site MORE ...] [--list] [--draw 200 --seed 1]
+    pip install --no-deps --target FOLDER/site-packages transformers==5.5.4
+    python benchmarks/corpus.py score RESULTS.jsonl --site FOLDER/site-packages [--site MORE ...] [--list]
+                                [--draw 200 --seed 1]
+    python benchmarks/corpus.py fix RESULTS.jsonl --site FOLDER/site-packages --out OUT.jsonl
+    python benchmarks/corpus.py table OUT.jsonl ... [--save]
+
+`score` compares the predictions of the static pass with the sweep; corpus_fixes.py describes `fix` and `table`.
 
 A line of RESULTS.jsonl is an object with `name` (of a class), `mode` (`eval` or `train`), `breaks`, `error` and
 `explanation`, as in the OSS Model Graph Break Corpus. A class is predicted to break if a finding of effect `graph_break`
@@ -18,6 +23,7 @@ import gc
 import json
 import multiprocessing
 import random
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,18 +113,8 @@ def cells(predictions: list[Prediction]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Score the command line's records and print a line a mode."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--site", type=Path, action="append", required=True, help="the first one holds transformers")
-    parser.add_argument("--list", action="store_true", help="print each wrong prediction")
-    parser.add_argument("--draw", type=int, help="score so many classes, drawn at random")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--torch", default="2.13")
-    parser.add_argument("--save", action="store_true", help="save the figures of each mode in docs/results")
-    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
-    given = parser.parse_args()
+def run_score(given: argparse.Namespace) -> int:
+    """Score the records of the command line and print a line a mode."""
     classes = find_classes(given.site[0])
     records = [json.loads(line) for line in given.results.read_text("utf-8").splitlines()]
     names = sorted({each["name"] for each in records if each["name"] in classes})
@@ -141,7 +137,85 @@ def main() -> None:
                 print(f"  {record['name']}: {why[:200]} {'; '.join(places[:3])}")
     if absent:
         print(f"{len(absent)} classes are not in the modeling files: {', '.join(absent[:8])}")
+    return 0
+
+
+def run_fix(given: argparse.Namespace) -> int:
+    """Run `check` and `fix --verify` over the classes that break, and print the sums of all records."""
+    from corpus_fixes import OUT_OF_TIME, Limits, breaking_classes, read_records, run_all, table
+
+    site = given.site[0].resolve()
+    targets = breaking_classes(given.results, find_classes(site))
+    for name in [name for name, target in targets.items() if target is None]:
+        print(f"{name}: no modeling file defines it")
+    first, step = map(int, given.part.split("/"))
+    names = sorted(name for name, target in targets.items() if target and (not given.only or name in given.only))
+    known = read_records([given.out])
+    due = {
+        name: targets[name] or ""
+        for name in names[first::step]
+        if name not in known or (known[name].get("failure") == OUT_OF_TIME and known[name]["limit"] < given.limit)
+    }
+    until = time.monotonic() + 60 * given.minutes if given.minutes else None
+    _, unfinished = run_all(due, site, Limits(given.limit, given.device), given.out, given.jobs, until)
+    if unfinished:
+        print(f"{len(unfinished)} classes are left for another run: {', '.join(unfinished)}")
+    return table([given.out], False, False)
+
+
+def run_table(given: argparse.Namespace) -> int:
+    """Print the sums of records, and save them."""
+    from corpus_fixes import table
+
+    return table(given.records, given.list, given.save)
+
+
+def run_one(given: argparse.Namespace) -> int:
+    """Run one class in this process."""
+    from corpus_fixes import Limits, run_class
+
+    run_class(given.target, Limits(given.limit, given.device), given.out)
+    return 0
+
+
+def main() -> int:
+    """Run a command and return its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    scored = commands.add_parser("score", help="score the static pass")
+    scored.add_argument("--list", action="store_true", help="print each wrong prediction")
+    scored.add_argument("--draw", type=int, help="score so many classes, drawn at random")
+    scored.add_argument("--seed", type=int, default=1)
+    scored.add_argument("--torch", default="2.13")
+    scored.add_argument("--save", action="store_true", help="save the figures of each mode in docs/results")
+    scored.set_defaults(run=run_score)
+    fixing = commands.add_parser("fix", help="fix the classes that break, and verify it")
+    fixing.add_argument("--out", type=Path, required=True, help="the records, a line a class: it continues there")
+    fixing.add_argument("--limit", type=float, default=600.0, help="seconds for one class")
+    fixing.add_argument("--minutes", type=float, help="end after so many minutes")
+    fixing.add_argument("--part", default="0/1", help="K/N: every N-th class from the K-th on")
+    fixing.add_argument("--only", action="append", help="only classes of this name")
+    fixing.add_argument("--device", default="cpu")
+    fixing.set_defaults(run=run_fix)
+    for command in (scored, fixing):
+        command.add_argument("results", type=Path)
+        command.add_argument("--site", type=Path, action="append", required=True, help="the first holds transformers")
+        command.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    printing = commands.add_parser("table", help="print and save what the records of `fix` say")
+    printing.add_argument("records", type=Path, nargs="+")
+    printing.add_argument("--list", action="store_true", help="print each class, and more reasons")
+    printing.add_argument("--save", action="store_true", help="save the tables in docs/results")
+    printing.set_defaults(run=run_table)
+    alone = commands.add_parser("one")
+    alone.add_argument("target")
+    alone.add_argument("--limit", type=float, required=True)
+    alone.add_argument("--device", required=True)
+    alone.add_argument("--out", type=Path, required=True)
+    alone.set_defaults(run=run_one)
+    given = parser.parse_args()
+    code: int = given.run(given)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

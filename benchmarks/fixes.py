@@ -20,44 +20,61 @@ has seen; exit 1 if one is changed wrongly.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fixed_files import held_against
 from recorded import source_of
 from tcready import api
+from tcready.fixes.multi_target import Fixed
 from tcready.schema.codec import as_json
 from tcready.schema.proof import FixResult
+
+
+@contextlib.contextmanager
+def written(record: dict[str, Any], zoo: str) -> Iterator[Path]:
+    """The target file of a record, in a folder of its own that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "target.py"
+        target.write_text(source_of(record, zoo), "utf-8")
+        yield target
+
+
+def fixed(target: Path, python: str | None, seconds: float, unsafe: bool, device: str) -> Fixed:
+    """The changes that pass in a target file, also those of installed packages."""
+    return api.fix(
+        f"{target.name}::model",
+        verify=True,
+        unsafe=unsafe,
+        third_party=True,
+        root=target.parent,
+        inputs=f"{target.name}::inputs",
+        python=python,
+        timeout=seconds,
+        device=device,
+        announce=lambda line: print(f"  {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True),
+    )
+
+
+def judged(found: Fixed, target: Path, python: str | None, device: str) -> str:
+    """What an independent comparison says: `changed`, or `wrong` or `failed` and why; "" if there are no changes."""
+    return " ".join(held_against(found, target, python or sys.executable, device)) if found.result.changes else ""
 
 
 def tried(
     record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool, judge: bool, device: str
 ) -> tuple[FixResult, str]:
     """What became of a model, and of its changes: "" if nobody judged them."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "target.py"
-        target.write_text(source_of(record, zoo))
-        found = api.fix(
-            "target.py::model",
-            verify=True,
-            unsafe=unsafe,
-            third_party=True,
-            root=folder,
-            inputs="target.py::inputs",
-            python=python,
-            timeout=seconds,
-            device=device,
-            announce=lambda line: print(f"  {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True),
-        )
-        verdict = ""
-        if judge and found.result.changes:
-            verdict = " ".join(held_against(found, target, python or sys.executable, device))
-        return found.result, verdict
+    with written(record, zoo) as target:
+        found = fixed(target, python, seconds, unsafe, device)
+        return found.result, judged(found, target, python, device) if judge else ""
 
 
 GONE = ("edit", "setting", "edit and setting", "call before", "gone with another")

@@ -1,4 +1,4 @@
-"""Keeps measured figures in docs/results/accuracy.json, from which docs/generate.py writes the tables of the page."""
+"""Keeps measured figures in docs/results/accuracy.json, from which docs/generate.py writes the tables of the pages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ def save_row(table: str, cells: Sequence[str]) -> None:
 
     Raises KeyError for an unknown table, and ValueError if the number of cells does not fit its columns.
     """
+    rows = {row[0]: row for row in json.loads(RESULTS.read_text("utf-8"))[table]["rows"]}
+    rows[cells[0]] = [*cells]
+    save_rows(table, [*rows.values()])
+
+
+def save_rows(table: str, rows: Sequence[Sequence[str]]) -> None:
+    """Replace all rows of a table; raises as `save_row`."""
     tables = json.loads(RESULTS.read_text("utf-8"))
     found = tables[table]
-    if len(cells) != len(found["columns"]):
-        raise ValueError(f"{table} has {len(found['columns'])} columns, and {len(cells)} cells are given")
-    rows = {row[0]: row for row in found["rows"]}
-    rows[cells[0]] = [*cells]
-    found["rows"] = [*rows.values()]
+    for row in rows:
+        if len(row) != len(found["columns"]):
+            raise ValueError(f"{table} has {len(found['columns'])} columns, and {len(row)} cells are given")
+    found["rows"] = [[*row] for row in rows]
     RESULTS.write_text(as_text(tables), "utf-8")
 
 

@@ -63,14 +63,14 @@ def files() -> dict[Path, str]:
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
         Path("pages/architecture.md"): _architecture(),
-        Path("pages/accuracy.md"): _with_results(),
+        **{Path(f"pages/{name}.md"): _with_results(name) for name in ("accuracy", "fix")},
         Path("../analyzer/config/keywords.py"): _keywords(),
     }
 
 
-def _with_results() -> str:
-    """Return the page of accuracy with its tables as docs/results/accuracy.json has them; only its text is written by
-    hand."""
+def _with_results(name: str) -> str:
+    """Return a page with the tables of measurements as docs/results/accuracy.json has them; only its text is written
+    by hand."""
     tables = json.loads((DOCS / "results" / "accuracy.json").read_text("utf-8"))
 
     def written(match: re.Match[str]) -> str:
@@ -80,7 +80,7 @@ def _with_results() -> str:
         lines = (re.sub(r"\|  (?=\|)", "| ", row) for row in rows)
         return f"<!-- results: {match['name']} -->\n" + "\n".join(lines) + "\n"
 
-    page = (DOCS / "pages" / "accuracy.md").read_text("utf-8")
+    page = (DOCS / "pages" / f"{name}.md").read_text("utf-8")
     return re.sub(r"<!-- results: (?P<name>\w+) -->\n(\|.*\n)*", written, page)
 
 
