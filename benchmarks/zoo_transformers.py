@@ -253,10 +253,7 @@ def _fit_rotary_sections(config: Any) -> None:
     own, heads = _own_width(config), getattr(config, "num_attention_heads", None)
     if rotary is None or own is None or not _is_number(heads) or not hasattr(config, "vocab_size"):
         return
-    source = importlib.util.find_spec(type(config).__module__.replace("configuration_", "modeling_"))
-    is_used = (
-        source is not None and source.origin is not None and "mrope_section" in Path(source.origin).read_text("utf-8")
-    )
+    is_used = "mrope_section" in _source_of_models(config)
     if "mrope_section" not in rotary and not is_used:
         return
     share = rotary.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None) or 1.0
@@ -265,6 +262,17 @@ def _fit_rotary_sections(config: Any) -> None:
     if first < 1:
         raise NotBuiltError("heads are too narrow for rotary sections")
     rotary["mrope_section"] = [first, first, half - 2 * first]
+
+
+@functools.cache
+def _source_at(module: str) -> str:
+    found = importlib.util.find_spec(module)
+    return Path(found.origin).read_text("utf-8") if found is not None and found.origin is not None else ""
+
+
+def _source_of_models(config: Any) -> str:
+    """Return the text of the file with the models of a configuration; empty if there is none."""
+    return _source_at(type(config).__module__.replace("configuration_", "modeling_"))
 
 
 def _fit_projections(config: Any) -> None:
@@ -280,6 +288,8 @@ def _fit_projections(config: Any) -> None:
                 and re.search(r"proj\w*(dim|size)$|out\w*(dim|hidden_size)$", name)
             ):
                 setattr(each, name, own[1])
+        if each is not text and "embed_dim" in vars(each) and "hidden_size" in vars(each):
+            each.hidden_size = own[1]  # the width of what leaves it, if another field has that of its layers
 
 
 def _move_tokens(config: Any) -> None:
@@ -297,6 +307,15 @@ def _move_tokens(config: Any) -> None:
                 free -= name.partition("_")[0] not in _SPECIAL
             elif isinstance(value, (list, tuple)) and value and all(_is_number(one) for one in value):
                 setattr(each, name, type(value)(min(one, 2) for one in value))
+    _add_tokens(config, free)
+
+
+def _add_tokens(config: Any, free: int) -> None:
+    """Set the IDs of tokens that models read from their configuration and that its defaults lack."""
+    for name in sorted({*re.findall(r"self\.config\.(\w+_token_id)\b", _source_of_models(config))}):
+        if not hasattr(config, name):
+            setattr(config, name, free)
+            free -= 1
 
 
 _SPECIAL = {"pad": 0, "bos": 1, "eos": 2, "sep": 2, "cls": 1, "decoder": 1}
@@ -458,12 +477,17 @@ class Inputs:
             taken = inspect.signature(getting).parameters
             given = {name: value for name, value in made.items() if name in taken}
             for name, parameter in taken.items():
-                if parameter.default is parameter.empty and name not in given and hasattr(self.config, name):
-                    given[name] = getattr(self.config, name)
+                if parameter.default is parameter.empty and name not in given:
+                    given[name] = first_field(self.config, name)
             with torch.no_grad():
                 count = _count_rows(getting(**given))
         ids = self.tokens(TOKENS + count // ROWS)
         ids[:, 2 : 2 + count // ROWS] = token
+        around = ("vision", "image") if "image" in getter else ("audio",)
+        for place, name in ((1, "start"), (2 + count // ROWS, "end")):
+            marker = first_field(self.config, *(f"{each}_{name}_token_id" for each in around))
+            if _is_number(marker):
+                ids[:, place] = marker
         found = made | self.text(ids)
         for name in ("mm_token_type_ids", "token_type_ids"):
             if self.has(name):
