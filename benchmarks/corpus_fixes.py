@@ -30,17 +30,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fixes import GONE, fixed, judged, kind, written
 from saved_results import save_row, save_rows
 from tcready import api
-from tcready.schema.proof import FixResult
+from tcready.schema.proof import Differs, FixResult
 
 HERE = Path(__file__).resolve().parent
 OUT_OF_TIME = "out of time"
-DECLINED = ("no change", "refuted", "one_side", "not_run", "kept out")
-"""What `fixes.kind` returns for a site that is left."""
+DECLINED = ("no change", "differs", "gains nothing", "one_side", "not_run", "kept out")
+"""What is said of a site that is left: what `fixes.kind` returns, with the two ways to be refuted apart."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,15 @@ def outcome(result: FixResult, sites: Sequence[dict[str, Any]]) -> dict[str, Any
     """Return what became of each site, and the numbers of a verified fix."""
     became = kind(result)
     whys = {(each.path, each.line): each.reason for each in result.no_fix}
-    whys |= {(each.path, each.line): f"{each.code or each.state}: {each.reason}" for each in result.refused}
+    refused = {(each.path, each.line): each for each in result.refused}
+    whys |= {place: f"{each.code or each.state}: {each.reason}" for place, each in refused.items()}
     for site in sites:
         place = site["path"], site["line"]
         how = became.get(place, "failed" if result.failure else "gone with another")
         if how == "no change" and place not in whys and result.failure:
             how = "not_run"
+        if how == "refuted":
+            how = "differs" if refused[place].code in get_args(Differs) else "gains nothing"
         site["outcome"] = how
         if how not in GONE:
             site["why"] = whys.get(place) or result.failure or ""
@@ -326,7 +329,8 @@ def rows_of(summary: Summary) -> list[list[str]]:
         row("— by a call before compiling", "call before"),
         row("— by the change for another site", "gone with another"),
         row("declined: no change is known", "no change"),
-        row("declined: a change was refuted", "refuted"),
+        row("declined: with a change, results, gradients, exceptions or state differ", "differs"),
+        row("declined: with a change, no more is captured, or another line breaks", "gains nothing"),
         row("declined: a change without proof: one side of a branch only", "one_side"),
         row("declined: a change without proof: no result", "not_run"),
         row("declined: excluding a function from compiling is all that helps", "kept out"),
@@ -369,7 +373,7 @@ def class_rows(records: Sequence[dict[str, Any]], summary: Summary) -> list[list
     """Return the rows of the table of classes: what, and how many."""
     times = sorted(each["all_seconds"] for each in records)
     return [
-        ["break in the sweep, in evaluation", str(summary.classes)],
+        ["tried, of those that break in the sweep", str(summary.classes)],
         ["built here, with inputs with which they run", str(summary.built)],
         ["break here as well", str(summary.breaking)],
         ["without a break after the changes", str(summary.clean)],
