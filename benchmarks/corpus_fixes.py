@@ -391,5 +391,5 @@ def rate_row(records: Sequence[dict[str, Any]], summary: Summary) -> list[str]:
         "`tcready fix --verify`",
         where,
         share(summary.gone, summary.sites),
-        "each change, with two independent comparisons",
+        "for each change, in the proof and again by other code",
     ]
