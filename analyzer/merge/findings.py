@@ -249,7 +249,7 @@ def found_by_run(
         rule=None,
         name=first.name,
         effect=first.effect,
-        level="error" if raises_at is not None else _LEVEL_SHOWN.get(first.effect, "error"),
+        level="error" if raises_at is not None else first.level or _LEVEL_SHOWN.get(first.effect, "error"),
         confidence="high",
         message=first.message,
         path=first.path,

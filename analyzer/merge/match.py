@@ -20,7 +20,7 @@ from tcready.merge.run_messages import (
 from tcready.merge.source_lines import Code
 from tcready.portable.compile_code import Place
 from tcready.schema.break_effect import FrameFate
-from tcready.schema.capture_failures import at_recompile_limit, calls_by_size, is_fsdp_hook
+from tcready.schema.capture_failures import at_recompile_limit, calls_by_size, is_by_torch, is_fsdp_hook
 from tcready.schema.code_line import Frame
 from tcready.schema.enums import BREAKING, INTENDED, Effect, Level, Mode, Origin
 from tcready.schema.static import Evidence, Finding
@@ -35,6 +35,8 @@ _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 Key = tuple[str, int, str | None]
 """The (path, line, rule) of a finding, which is unique."""
+_NUMBER = re.compile(r"\bparam_groups\[\d+\]\['(\w+)'\] == -?\d\S*")
+"""A guard on a number in the options of an optimizer."""
 _NAMED_GUARDS = 4
 """Maximum number of guards in a message; the evidence has all."""
 
@@ -71,6 +73,8 @@ class Event:
     gb_ids: tuple[str, ...] = ()
     cost: Cost | None = None
     mode: Mode | None = None
+    level: Level | None = None
+    """None for the level of its effect."""
 
 
 def key_of(finding: Finding) -> Key:
@@ -284,6 +288,9 @@ def unclaimed_events(run: Run, findings: Sequence[Finding], code: Code) -> Itera
             continue
         if not _recompile_claimants(recompile, run, findings, code):
             yield _recompile_event(recompile, run)
+    for recompile in run.recompiles:
+        if recompile.caller is not None and not recompile.on_every_call:
+            yield from _number_events(recompile, recompile.caller, run)
 
 
 def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
@@ -371,20 +378,32 @@ def _site_event(site: BreakSite, run: Run) -> Event:
         symbol=site.symbol,
         origin=site.origin,
         effect=_effect(site),
-        name="fsdp-hooks"
-        if is_fsdp_hook(site)
-        else slug(site.reason) or ("frame-skip" if skips(site) else "graph-break"),
-        message="FSDP gathers parameters here, outside of graphs on purpose"
-        if is_fsdp_hook(site)
-        else first_line(site.reason),
+        name=_name(site),
+        message=_message(site),
         evidence=site_evidence(site),
         gb_ids=ids_of_site(site),
         cost=site.cost,
     )
 
 
-def _effect(site: BreakSite) -> Effect:
+def _name(site: BreakSite) -> str:
     if is_fsdp_hook(site):
+        return "fsdp-hooks"
+    if is_by_torch(site):
+        return "break-by-torch"
+    return slug(site.reason) or ("frame-skip" if skips(site) else "graph-break")
+
+
+def _message(site: BreakSite) -> str:
+    if is_fsdp_hook(site):
+        return "FSDP gathers parameters here, outside of graphs on purpose"
+    if is_by_torch(site):
+        return "torch ends the graph on purpose in its own code that is called here"
+    return first_line(site.reason)
+
+
+def _effect(site: BreakSite) -> Effect:
+    if is_fsdp_hook(site) or is_by_torch(site):
         return "intent"
     if ids_of_site(site) and INTENDED.issuperset(ids_of_site(site)):
         return "intent"
@@ -431,3 +450,24 @@ def _recompile_event(recompile: Recompile, run: Run) -> Event:
         message=f"{recompile.symbol} compiles again {when}" + (f": {guards}{more}" if guards else ""),
         evidence=recompile_evidence(recompile),
     )
+
+
+def _number_events(recompile: Recompile, caller: Frame, run: Run) -> Iterator[Event]:
+    """Yield an event for each option of an optimizer that is a number, changed, and so made its step compile again."""
+    options = dict.fromkeys(name for reason in recompile.reasons for name in _NUMBER.findall(reason))
+    for name in options:
+        what = f"`{name}` of the optimizer is a number and changed"
+        remedy = ": make it a tensor, `lr=torch.tensor(...)`" if name == "lr" else ""
+        yield Event(
+            target=run.target,
+            case=recompile.case,
+            path=caller.path,
+            line=caller.line,
+            symbol=caller.symbol,
+            origin="own",
+            effect="recompile",
+            name="number-of-optimizer",
+            message=f"{recompile.symbol} compiles again because {what}{remedy}",
+            evidence=recompile_evidence(recompile),
+            level="warning",
+        )

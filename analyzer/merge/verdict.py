@@ -115,6 +115,9 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             "the call runs no operation of torch, so there is nothing to compile: is it the model, with its layers?",
         )
     troubles = ", ".join([*causes, *map(first_line, _raises_in_use(run.observation)), *run.troubles.words()])
+    by_torch = run.troubles.words_by_torch()
+    if not troubles and not _mostly_captured(run):
+        troubles = by_torch
     missing = _missing(run)
     if not troubles and run.observation.trace is not None:
         return (
@@ -123,7 +126,8 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
         )
     if not troubles:
         share = run.observation.coverage.share if run.observation.coverage else 1.0
-        return "ready", (f"no break{_captured(run)}" if share < 1 else "captured whole") + missing
+        whole = "captured whole" if share == 1 and not by_torch else f"no break{_captured(run)}"
+        return "ready", whole + (f"; {by_torch}" if by_torch else "") + missing
     captured = _captured(run)
     plan = run.observation.plan
     planned = plan is not None and bool(plan.regions)
@@ -163,6 +167,12 @@ def _enough(ops: float, time: float | None) -> bool:
     if time is None:
         return ops >= _HALF
     return max(ops, time) >= _HALF and min(ops, time) >= _QUARTER
+
+
+def _mostly_captured(run: Run) -> bool:
+    """Return whether enough runs in graphs for breaks that torch asks for to be no obstacle."""
+    coverage = run.observation.coverage
+    return coverage is None or _enough(coverage.share, coverage.time_share)
 
 
 def _captured(run: Run) -> str:

@@ -41,35 +41,27 @@ class CaptureFailures:
     """Skipped frames without tensor work, which do no harm."""
     resized: tuple[BreakSite, ...] = ()
     """Break sites that only calls with other sizes reached, by place, each line once."""
+    by_torch: tuple[Break, ...] = ()
+    """Lines below which torch ends a graph on purpose in its own code, by place; not among `breaks`."""
 
     @classmethod
     def of(cls, seen: Observation) -> CaptureFailures:
         skipped = _by_place(frame for frame in seen.skipped_frames if not frame.benign)
         sites = logged_sites(seen)
-        lines: dict[tuple[str, int], list[BreakSite]] = {}
-        for site in sorted(sites, key=lambda site: (site.path, site.line)):
-            lines.setdefault((site.path, site.line), []).append(site)
         steady = {(event.path, event.line): event for event in seen.recompiles if event.on_every_call}
         drawing = {(event.path, event.line) for event in seen.recompiles if event.on_other_numbers}
         return cls(
-            breaks=tuple(
-                Break(
-                    first=alike[0],
-                    hits=sum(site.hits for site in alike),
-                    cases=tuple(dict.fromkeys(site.case for site in alike if site.case)),
-                    skipped=tuple(frame for frame in skipped if any(_causes(site, frame, sites) for site in alike)),
-                )
-                for alike in lines.values()
-            ),
+            breaks=_join([site for site in sites if not is_by_torch(site)], sites, skipped),
             frames=tuple(
                 frame
                 for frame in skipped
-                if not any(explains(site, frame) for site in sites)
+                if not any(explains(site, frame) for site in sites if not is_by_torch(site))
                 and not (at_recompile_limit(frame) and (frame.path, frame.line) in drawing)
             ),
             recompiling=tuple(steady.values()),
             benign=sum(frame.benign for frame in seen.skipped_frames),
             resized=_resized(seen),
+            by_torch=_join([site for site in sites if is_by_torch(site)], sites, skipped),
         )
 
     @property
@@ -95,6 +87,11 @@ class CaptureFailures:
             found.append(f"with other sizes it breaks at {first}{more}")
         return found
 
+    def words_by_torch(self) -> str:
+        """Return `torch ends the graph on purpose at 2 lines`; empty if it does so nowhere."""
+        count = len(self.by_torch)
+        return f"torch ends the graph on purpose at {_number(count, 'line')}" if count else ""
+
     def summary(self) -> str:
         """Return the numbers of break sites and skipped frames, even if zero."""
         none_left = self.skipped_by_breaks and not self.frames
@@ -108,6 +105,22 @@ class CaptureFailures:
 
     def _frames(self) -> str:
         return _number(len(self.frames), "other skipped frame" if self.skipped_by_breaks else "skipped frame")
+
+
+def _join(some: Iterable[BreakSite], sites: Sequence[BreakSite], skipped: Sequence[SkippedFrame]) -> tuple[Break, ...]:
+    """Return some of the sites by line, each with the frames that it skipped."""
+    lines: dict[tuple[str, int], list[BreakSite]] = {}
+    for site in sorted(some, key=lambda site: (site.path, site.line)):
+        lines.setdefault((site.path, site.line), []).append(site)
+    return tuple(
+        Break(
+            first=alike[0],
+            hits=sum(site.hits for site in alike),
+            cases=tuple(dict.fromkeys(site.case for site in alike if site.case)),
+            skipped=tuple(frame for frame in skipped if any(_causes(site, frame, sites) for site in alike)),
+        )
+        for alike in lines.values()
+    )
 
 
 def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
@@ -131,7 +144,8 @@ def _resized(seen: Observation) -> tuple[BreakSite, ...]:
     lines: dict[tuple[str, int], BreakSite] = {}
     for _, call in calls_by_size(seen):
         for site in call.break_sites:
-            lines.setdefault((site.path, site.line), site)
+            if not is_by_torch(site):
+                lines.setdefault((site.path, site.line), site)
     return tuple(lines[place] for place in sorted(lines))
 
 
@@ -142,6 +156,12 @@ def is_fsdp_hook(site: BreakSite) -> bool:
     """Return True if Dynamo broke in FSDP's own hooks, below the user's line that calls a sharded module: they
     gather parameters outside of graphs on purpose."""
     return any(frame.path.startswith(FSDP) for frame in site.stack)
+
+
+def is_by_torch(site: BreakSite) -> bool:
+    """Return True if torch's own code ends the graph on purpose and the function around continues behind it. Breaks in
+    FSDP's hooks are counted by themselves."""
+    return site.by_torch and site.action == "resume" and not is_fsdp_hook(site)
 
 
 def at_recompile_limit(frame: SkippedFrame) -> bool:

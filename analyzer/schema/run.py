@@ -69,6 +69,9 @@ class BreakSite:
     """The functions that were being compiled at this break, and its effect on each."""
     cost: Cost | None = None
     """None if no warm call was counted."""
+    by_torch: bool = False
+    """Torch's own code asks for every break at this line, and continues to compile what it calls from there: the step
+    of an optimizer."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ class Recompile:
     """The source lines that the failed guards name, if they name any."""
     on_other_numbers: bool = False
     """It recompiled up to the limit in calls in which only random numbers differ."""
+    caller: Frame | None = None
+    """The user's line that led to a function of torch's own; None for other functions, and if it is unknown."""
 
     @property
     def on_every_call(self) -> bool:

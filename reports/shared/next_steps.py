@@ -37,11 +37,13 @@ def verdict_words(target: TargetReport) -> str:
     )
     if target.verdict == "unknown" or cover is None or failed:
         return ""
-    whole = "captured whole" if cover.ops_captured == cover.ops_total else "no break"
-    troubles = ", ".join(CaptureFailures.of(target.observation).words()) or whole
+    found = CaptureFailures.of(target.observation)
+    by_torch = found.words_by_torch()
+    whole = "captured whole" if cover.ops_captured == cover.ops_total and not by_torch else "no break"
+    troubles = "; ".join([", ".join(found.words()) or whole, *([by_torch] if by_torch else [])])
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
-    if CaptureFailures.of(target.observation).recompiling:
+    if found.recompiling:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     limits = holds_for(target.observation)
@@ -162,7 +164,8 @@ def _by_region(target: TargetReport) -> NextStep | None:
     if not free:
         return None
     if free[0].name == "":
-        return NextStep("compile it whole", free[0].code)
+        # the user's code compiles it already
+        return None if target.observation.compiled_at is not None else NextStep("compile it whole", free[0].code)
     region, others = free[0], len(free) - 1
     more = f"; {number(others, 'more region')} named" if others else ""
     return NextStep(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)

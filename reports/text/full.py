@@ -451,6 +451,12 @@ class LongText:
                 foreign.setdefault(item.first.path, []).append(item.first.line)
         for path, lines in foreign.items():
             self.row("", f"{path} (installed): {_some_lines(lines)}")
+        for item in found.by_torch[:MANY_ROWS]:
+            first = item.first
+            cost = first.cost.ops if first.cost is not None else 0
+            eager = f"; {number(cost, 'operation')} run{'s' if cost == 1 else ''} eagerly because of it" if cost else ""
+            self.row("by torch", f"{first.path}:{first.line} {first.symbol} x{item.hits}: on purpose{eager}")
+        self.more(len(found.by_torch))
         if found.frames:
             other = "other " if found.skipped_by_breaks else ""
             self.row("skipped frames", f"{len(found.frames)} {other}that held tensor work")

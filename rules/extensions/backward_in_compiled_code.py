@@ -26,7 +26,8 @@ def check(fact: Call) -> Claim | None:
     if owner.startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
         scheduler = owner.startswith("torch.optim.lr_scheduler.")
         kind = "a learning rate scheduler" if scheduler else "an optimizer"
-        return Claim(f"`{fact.method}` of {kind} in compiled code: the graph ends here")
+        behind = ", and the step is compiled by itself" if (scheduler, fact.method) == (False, "step") else ""
+        return Claim(f"`{fact.method}` of {kind}: torch ends the graph here on purpose{behind}", level="note")
     if OPTIMIZER.fullmatch(name):
         given = (*fact.args, *(value for _, value in fact.keywords))
         effect: Effect | None = "frame_skip" if any(map(holds_iterator, given)) else None

@@ -70,6 +70,8 @@ class RecompileEvent:
     place: Place
     reasons: tuple[str, ...]
     recompiled: bool = True
+    callers: tuple[tuple[str, int, str], ...] = ()
+    """File, line and function of each frame of Python that led to the call, outermost first; empty if unknown."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from tcready.portable.events.definitions import Definition, plain_name
+from tcready.portable.events.ownership import slashed
 from tcready.portable.events.record import DDP_OWN, BreakEvent, Place, RecompileEvent, Record, SkipEvent
 from tcready.schema.break_effect import FrameFate, worst_fates
 from tcready.schema.code_line import Frame
-from tcready.schema.enums import Action, Fate, Origin
+from tcready.schema.enums import INTENDED, Action, Fate, Origin
 from tcready.schema.run import BreakSite, Graph, LineSet, Recompile, SkippedFrame
 
 STACK_LINE = re.compile(r'^\s*File "(.+?)", line ([1-9]\d{0,8})(?:, in (.+))?$', re.MULTILINE)
@@ -20,6 +21,8 @@ HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
 GB_LINK = re.compile(r"/gb(\d{4})\.html")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """The memory address in a repr: it has no meaning, and differs from run to run."""
+FORCE_SKIPPED = re.compile(r"skip reason: file is force-skipped \((.+?\.py)\)")
+"""The file in Dynamo's reason to skip a function, if it is listed in FORCE_SKIP_FILES of torch/_dynamo/trace_rules.py."""
 GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):([1-9]\d{0,8}) in (\S+)")
 FIRST_USE = " (user code shown is first use of this value"
 """Dynamo's addition to the line of a guard that no user code requires."""
@@ -113,6 +116,7 @@ def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
         hits=first.hits + second.hits,
         gb_ids=ids,
         hints=hints,
+        by_torch=first.by_torch and second.by_torch,
         frames=worst_fates(first.frames + second.frames),
     )
 
@@ -160,7 +164,20 @@ def _logged_site(event: BreakEvent, names: Naming, case: str | None) -> BreakSit
         ids or tuple(filter(None, (names.break_id(kind) for kind, _ in headings))),
         tuple(dict.fromkeys(HINT.findall(message))),
         _fates(event, "split" if action == "resume" else "whole_frame", names),
+        by_torch=_is_by_torch(message, ids, stack[-1][0], names),
     )
+
+
+def _is_by_torch(message: str, ids: tuple[str, ...], innermost: str, names: Naming) -> bool:
+    """Return whether torch's own code asks for a break: it calls `graph_break()` or a function that it disables, or
+    Dynamo always skips the file of torch that is called."""
+    if ids and INTENDED.issuperset(ids):
+        return _is_of_torch(innermost, names)
+    return any(_is_of_torch(path, names) for path in FORCE_SKIPPED.findall(message))
+
+
+def _is_of_torch(path: str, names: Naming) -> bool:
+    return not names.is_user(path) and slashed(names.path(path)).startswith("torch/")
 
 
 def _fates(event: BreakEvent, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
@@ -305,7 +322,16 @@ def _recompile(event: RecompileEvent, names: Naming, case: str | None, identical
         identical,
         names.origin(place.path),
         tuple(lines),
+        caller=_caller(event, names),
     )
+
+
+def _caller(event: RecompileEvent, names: Naming) -> Frame | None:
+    """Return the user's line that led to a recompiled function of torch's own."""
+    if not _is_of_torch(event.place.path, names):
+        return None
+    found = next((frame for frame in reversed(event.callers) if names.is_user(frame[0])), None)
+    return names.frame(*found) if found is not None else None
 
 
 def _guard_places(reason: str) -> list[RawFrame]:
@@ -328,6 +354,7 @@ def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
             lines=tuple(dict.fromkeys(before.lines + item.lines)),
             identical_call=before.identical_call or item.identical_call,
             on_other_numbers=before.on_other_numbers or item.on_other_numbers,
+            caller=before.caller or item.caller,
         )
     return tuple(joined.values())
 

@@ -158,9 +158,11 @@ def public_names(owner: Any) -> list[str]:
 
 
 def takes_inputs(value: Any) -> bool:
-    """Return whether a function itself is to be compiled: it has a parameter without default."""
+    """Return whether a function itself is to be compiled: it has a parameter without default, or is compiled already."""
     if not inspect.isroutine(value):
         return False
+    if dynamo.is_compiled(value):
+        return True
     return any(
         parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)

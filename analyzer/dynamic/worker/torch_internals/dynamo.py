@@ -239,6 +239,12 @@ def decided(value: Any) -> Decided | None:
     return None if code is None else Decided(kind, code)
 
 
+def is_compiled(value: Any) -> bool:
+    """Return whether a function is the result of `torch.compile`."""
+    known = decided(value)
+    return known is not None and known.kind == "compiled"
+
+
 def compile_id() -> str | None:
     """Return the id (`0/0`) of the current compilation; None outside of one."""
     found = torch._guards.CompileContext.current_compile_id()

@@ -7,6 +7,7 @@ import functools
 import inspect
 import logging
 import re
+import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,12 @@ METRICS = 1_000_000
 def _place(code: types.CodeType) -> Place:
     generator = bool(code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR))
     return Place(code.co_filename, code.co_firstlineno, code.co_name, generator)
+
+
+def _callers() -> tuple[tuple[str, int, str], ...]:
+    """Return the frames of Python that led here, outermost first."""
+    found = traceback.walk_stack(sys._getframe(1))
+    return tuple((each.f_code.co_filename, line, each.f_code.co_name) for each, line in found)[::-1]
 
 
 def _inlined_places(tracer: Any) -> tuple[Place, ...]:
@@ -127,7 +134,9 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
                 for number, text in enumerate(texts, breaks)
             ]
             record.recompiles += [
-                RecompileEvent(place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code)
+                RecompileEvent(
+                    place, every_guard_of(frame, reasons) if every_guard else reasons, compiled_code, _callers()
+                )
                 for reasons in structured.recompiles[recompiles:]
             ]
             new_rows = dynamo_utils.get_compilation_metrics()[rows:]
