@@ -27,7 +27,7 @@ from tcready.schema.static import Evidence, Finding
 from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
-    from tcready.schema.run import BreakSite, Cost, Recompile, ShapeCall, SkippedFrame
+    from tcready.schema.run import BreakSite, Cost, OwnCompile, Recompile, ShapeCall, SkippedFrame
 
 _ON_THE_STACK = "___stack"
 """The name in guards of values that a break left on Python's stack."""
@@ -288,6 +288,8 @@ def unclaimed_events(run: Run, findings: Sequence[Finding], code: Code) -> Itera
             continue
         if not _recompile_claimants(recompile, run, findings, code):
             yield _recompile_event(recompile, run)
+    for own in run.observation.own_compiles:
+        yield from _own_compile_events(own, run)
     for recompile in run.recompiles:
         if recompile.caller is not None and not recompile.on_every_call:
             yield from _number_events(recompile, recompile.caller, run)
@@ -471,3 +473,36 @@ def _number_events(recompile: Recompile, caller: Frame, run: Run) -> Iterator[Ev
             evidence=recompile_evidence(recompile),
             level="warning",
         )
+
+
+def _own_compile_events(own: OwnCompile, run: Run) -> Iterator[Event]:
+    """Yield an event if parts that the model compiles itself share code that is compiled again for them."""
+    if not own.recompiles:
+        return
+    guards = [*dict.fromkeys(first_line(reason) for each in own.recompiles for reason in each.reasons)]
+    shared: Level = "warning" if 2 * (own.compiled_again + 1) > len(own.parts) > 1 else "note"
+    again = ", ".join(dict.fromkeys(each.symbol for each in own.recompiles))
+    parts = f"`{own.how}` compiles {len(own.parts)} part{'' if len(own.parts) == 1 else 's'}"
+    why = f": {'; '.join(guards[:1])}" if guards else ""
+    if own.limit:
+        limited = ", ".join(dict.fromkeys(frame.symbol for frame in own.limit))
+        eager = f": {len(own.eager)} of them run eagerly, from {own.eager[0]} on" if own.eager else ""
+        tried = "; with isolate_recompiles=True all of them are compiled (tried)" if own.isolated else ""
+        message = f"{parts}, and {limited} reaches the recompile limit{eager}{tried}"
+    else:
+        message = (
+            f"{parts}, and {again} compiles again {own.compiled_again} time{'' if own.compiled_again == 1 else 's'}"
+        )
+    yield Event(
+        target=run.target,
+        case=None,
+        path=own.place.path,
+        line=own.place.line,
+        symbol=own.place.symbol,
+        origin="own",
+        effect="frame_skip" if own.limit else "recompile",
+        name="limit-of-parts" if own.limit else "recompile-of-parts",
+        message=message if own.limit else message + why,
+        evidence=dynamo(f"recompiled {again} for the parts: {'; '.join(guards)}"),
+        level="error" if own.limit else shared,
+    )

@@ -114,7 +114,9 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             "unknown",
             "the call runs no operation of torch, so there is nothing to compile: is it the model, with its layers?",
         )
-    troubles = ", ".join([*causes, *map(first_line, _raises_in_use(run.observation)), *run.troubles.words()])
+    own = run.troubles.words_of_own_compiles()
+    found_so = [*causes, *map(first_line, _raises_in_use(run.observation)), *run.troubles.words(), own]
+    troubles = ", ".join(filter(None, found_so))
     by_torch = run.troubles.words_by_torch()
     if not troubles and not _mostly_captured(run):
         troubles = by_torch
@@ -180,7 +182,8 @@ def _captured(run: Run) -> str:
     coverage = run.observation.coverage
     if coverage is None or run.state("capture") != "pass":
         return ""
-    return f"; as it is, {_shares(coverage.share, coverage.time_share)} run in graphs"
+    how = "compiled as a whole" if run.troubles.own_compiles else "as it is"
+    return f"; {how}, {_shares(coverage.share, coverage.time_share)} run in graphs"
 
 
 def _shares(ops: float, time: float | None) -> str:

@@ -11,7 +11,7 @@ from tcready.schema.observation import Observation
 from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
-    from tcready.schema.run import BreakSite, Recompile, ShapeCall, SkippedFrame
+    from tcready.schema.run import BreakSite, OwnCompile, Recompile, ShapeCall, SkippedFrame
 
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
 """Dynamo's messages, over its versions, about a frame that was compiled too often."""
@@ -43,6 +43,8 @@ class CaptureFailures:
     """Break sites that only calls with other sizes reached, by place, each line once."""
     by_torch: tuple[Break, ...] = ()
     """Lines below which torch ends a graph on purpose in its own code, by place; not among `breaks`."""
+    own_compiles: tuple[OwnCompile, ...] = ()
+    """Lines of the model's own code that compile parts of it up to the recompile limit."""
 
     @classmethod
     def of(cls, seen: Observation) -> CaptureFailures:
@@ -62,6 +64,7 @@ class CaptureFailures:
             benign=sum(frame.benign for frame in seen.skipped_frames),
             resized=_resized(seen),
             by_torch=_join([site for site in sites if is_by_torch(site)], sites, skipped),
+            own_compiles=tuple(each for each in seen.own_compiles if each.limit),
         )
 
     @property
@@ -86,6 +89,12 @@ class CaptureFailures:
             more = f" and at {_number(len(others), 'other line')}" if others else ""
             found.append(f"with other sizes it breaks at {first}{more}")
         return found
+
+    def words_of_own_compiles(self) -> str:
+        """Return `4 of 12 parts that the model compiles itself run eagerly`; empty if none does."""
+        eager = sum(len(each.eager) for each in self.own_compiles)
+        of = sum(len(each.parts) for each in self.own_compiles)
+        return f"{eager} of {_number(of, 'part')} that the model compiles itself run eagerly" if of else ""
 
     def words_by_torch(self) -> str:
         """Return `torch ends the graph on purpose at 2 lines`; empty if it does so nowhere."""

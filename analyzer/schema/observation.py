@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Graph,
         Intent,
         LineSet,
+        OwnCompile,
         ParityCause,
         Plan,
         Recompile,
@@ -105,6 +106,8 @@ class Observation:
     compared: tuple[Compared, ...] = ()
     """What the stage `parity` compared in each case: the tensor with the largest difference. Empty if all were
     equal."""
+    own_compiles: tuple[OwnCompile, ...] = ()
+    """The lines of the model's own code that compile parts of it."""
     parity_cause: ParityCause | None = None
     """None if all agree, or if no cause was found."""
     training: Training | None = None

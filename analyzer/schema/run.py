@@ -261,6 +261,27 @@ class ShapeCall:
     """How much longer the call took than the repeated one."""
 
 
+@dataclass(frozen=True)
+class OwnCompile:
+    """A line of the model's own code that compiles parts of it, in calls with a backend that runs the graphs
+    unchanged."""
+
+    place: Frame
+    """The line that calls `torch.compile` or `module.compile()`."""
+    how: Literal["torch.compile", "module.compile()"]
+    parts: tuple[str, ...]
+    """Dotted names of the modules, or names of the functions, in the order of the calls; only those that ran."""
+    eager: tuple[str, ...] = ()
+    """Parts of which no graph ran in the third of three calls with the same inputs."""
+    recompiles: tuple[Recompile, ...] = ()
+    compiled_again: int = 0
+    """Total number of recompiles."""
+    limit: tuple[Frame, ...] = ()
+    """Functions that reached the recompile limit."""
+    isolated: bool | None = None
+    """Whether all parts are compiled with `isolate_recompiles=True`; None if that was not tried."""
+
+
 CASES = "cases"
 """Value of `varied` for a trial that calls the target's named cases one after the other."""
 

@@ -40,7 +40,8 @@ def verdict_words(target: TargetReport) -> str:
     found = CaptureFailures.of(target.observation)
     by_torch = found.words_by_torch()
     whole = "captured whole" if cover.ops_captured == cover.ops_total and not by_torch else "no break"
-    troubles = "; ".join([", ".join(found.words()) or whole, *([by_torch] if by_torch else [])])
+    own = found.words_of_own_compiles()
+    troubles = "; ".join(filter(None, [own, ", ".join(found.words()) or ("" if own else whole), by_torch]))
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
     if found.recompiling:
@@ -51,7 +52,8 @@ def verdict_words(target: TargetReport) -> str:
     compared = ""
     if parity is not None and (parity.state, parity.reason) == ("not_run", "not_comparable"):
         compared = f"; outputs not compared: {parity.detail}"
-    return f"{troubles}; in graphs: {share}{compared}{made_up}" + (f"; holds for {limits}" if limits else "")
+    where = "in graphs if compiled as a whole" if own else "in graphs"
+    return f"{troubles}; {where}: {share}{compared}{made_up}" + (f"; holds for {limits}" if limits else "")
 
 
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[NextStep]:

@@ -193,7 +193,9 @@ def time_sentence(target: TargetReport) -> str:
 
 def region_word(region: Region, target: TargetReport) -> str:
     """Return the certainty of a region; the whole of a model that a run captured is not a prediction."""
-    whole = region.name == "" and region.state == "predicted" and target.verdict == "ready"
+    found = CaptureFailures.of(target.observation)
+    captured = target.verdict == "ready" or (bool(found.own_compiles) and not found.words())
+    whole = region.name == "" and region.state == "predicted" and captured
     return "captured whole" if whole else _REGION_WORD[region.state]
 
 

@@ -451,6 +451,14 @@ class LongText:
                 foreign.setdefault(item.first.path, []).append(item.first.line)
         for path, lines in foreign.items():
             self.row("", f"{path} (installed): {_some_lines(lines)}")
+        for each in target.observation.own_compiles[:MANY_ROWS]:
+            eager = f", {len(each.eager)} of them run eagerly" if each.limit else ""
+            self.row(
+                "its own calls",
+                f"{each.place.path}:{each.place.line} {each.how}: {number(len(each.parts), 'part')}{eager}; "
+                f"{number(each.compiled_again, 'recompilation')}",
+            )
+        self.more(len(target.observation.own_compiles))
         for item in found.by_torch[:MANY_ROWS]:
             first = item.first
             cost = first.cost.ops if first.cost is not None else 0

@@ -74,6 +74,39 @@ def test_other_breaks_beside_an_optimizer_count() -> None:
     assert [site.line for site in target.observation.break_sites if not site.by_torch] == [64]
 
 
+@pytest.mark.parametrize(
+    ("target", "line", "name", "level"),
+    [
+        ("attn_processor.py::Model", 41, "limit-of-parts", "error"),
+        ("own_compiles.py::InPlace", 60, "limit-of-parts", "error"),
+        ("own_compiles.py::Wrapped", 65, "recompile-of-parts", "note"),
+        ("own_compiles.py::Forwards", 72, "recompile-of-parts", "note"),
+        ("own_compiles.py::made", 78, "recompile-of-parts", "note"),
+        ("own_compiles.py::TwoKinds", 86, "recompile-of-parts", "note"),
+    ],
+)
+def test_parts_that_a_model_compiles_itself_are_judged(target: str, line: int, name: str, level: str) -> None:
+    report = api.check([target], root=REPORTED, run=True)
+    (only,) = report.targets
+    (own,) = only.observation.own_compiles
+    assert [(f.line, f.name, f.level) for f in report.findings] == [(line, name, level)]
+    if name == "limit-of-parts":
+        assert own.eager == own.parts[8:]
+        assert own.isolated
+        assert only.verdict == "ready_by_region"
+        assert f"{len(own.eager)} of {len(own.parts)} parts" in only.verdict_reason
+    else:
+        assert (own.eager, own.compiled_again) == ((), 1)
+        assert only.verdict == "ready"
+
+
+@pytest.mark.parametrize(("name", "parts"), [("Equal", 10), ("Isolated", 10), ("Nested", 1)])
+def test_parts_that_are_not_compiled_again_are_no_findings(name: str, parts: int) -> None:
+    only, findings = checked(f"own_compiles.py::{name}")
+    assert not findings
+    assert [(len(own.parts), own.eager) for own in only.observation.own_compiles] == [(parts, ())]
+
+
 def test_the_hook_that_returns_early_is_named() -> None:
     target, _ = checked("capture_hooks.py")
     cause = target.observation.parity_cause

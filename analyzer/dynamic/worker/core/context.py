@@ -76,6 +76,10 @@ class Context:
     """Makes `build` call the constructor each time."""
     build_as: Callable[[Mode, int], Any] = _not_built_as
     """Builds a new model in a mode, from a seed; like the following, set by the stage `build` of a target."""
+    compiles_itself: bool = False
+    """True if the model's own code calls `torch.compile` while it is built."""
+    rebuild: Callable[[], Any] | None = None
+    """Calls the constructor of the model; None for an object that the caller of this process passed."""
     draw: Callable[[int], tuple[Case, ...]] = _not_built_as
     """Returns the cases; inputs that are drawn are drawn from the given seed."""
     cases: tuple[Case, ...] = ()

@@ -62,6 +62,10 @@ class ModelStore:
             made = self._build_fresh(seed)
         return _in_mode(made, mode)
 
+    def rebuild(self) -> Any:
+        """Return what the constructor makes: a copy would lose what `module.compile()` leaves."""
+        return _in_mode(self._build_fresh(SEED_BUILD), self._mode)
+
     def keep(self, model: Any) -> None:
         """Use `model`, which was just built and never called, as the original of all copies."""
         self._original = model

@@ -20,6 +20,7 @@ from tcready.dynamic.worker.core.step import Step, failing
 from tcready.dynamic.worker.inputs import library_models, synthesis
 from tcready.dynamic.worker.inputs.loading import SEED_BUILD, MethodTarget, build, cases, inputs_of, make_on
 from tcready.dynamic.worker.inputs.stand_ins import on_meta
+from tcready.dynamic.worker.torch_internals.inner_compile import InnerCalls
 from tcready.schema.enums import Mode
 from tcready.schema.observation import SYNTHESISED
 
@@ -74,8 +75,11 @@ def _built(context: Context) -> None:
         # Ranks shard parameters, and a proof changes those of the models that it requests.
         share = not work.options.processes and work.proof is None
         store = ModelStore(make, work.options.device, work.options.mode, share=share)
-        with _explaining_memory(context, make):
+        inner = InnerCalls()
+        with _explaining_memory(context, make), inner.noted():
             model = store.original
+        context.compiles_itself = bool(inner.calls) and not work.options.processes
+        context.rebuild = store.rebuild
 
         def build_as(mode: Mode, seed: int) -> Any:
             return spread(store.build(mode, seed))
