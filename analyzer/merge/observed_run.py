@@ -32,7 +32,8 @@ class Run:
             for frame in observation.skipped_frames
             if not frame.benign
         )
-        self.sites = logged_sites(observation)
+        logged = logged_sites(observation)
+        self.sites = tuple(map(self._comparable, logged))
         known = {(site.path, site.line) for site in observation.break_sites}
         self.alone = tuple(
             trial
@@ -43,7 +44,15 @@ class Run:
         self.captured = self.state("capture") == "pass" and not self.nothing_compiled
         self.troubles = CaptureFailures.of(observation)
         self._own = {(frame.path, frame.line) for frame in self.troubles.frames}
-        self._unlogged = {(site.path, site.line): site for site in observation.break_sites if site not in self.sites}
+        self._unlogged = {(site.path, site.line): site for site in observation.break_sites if site not in logged}
+
+    def _comparable(self, site: BreakSite) -> BreakSite:
+        """Return a site without the time that it costs if repeated calls do not agree on times: findings are then
+        ranked by operations."""
+        cover = self.observation.coverage
+        if site.cost is None or cover is None or cover.times_agree:
+            return site
+        return dataclasses.replace(site, cost=dataclasses.replace(site.cost, seconds=None))
 
     @property
     def nothing_compiled(self) -> bool:

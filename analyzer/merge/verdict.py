@@ -183,7 +183,11 @@ def _captured(run: Run) -> str:
     if coverage is None or run.state("capture") != "pass":
         return ""
     how = "compiled as a whole" if run.troubles.own_compiles else "as it is"
-    return f"; {how}, {_shares(coverage.share, coverage.time_share)} run in graphs"
+    shares = _shares(coverage.share, coverage.time_share)
+    if coverage.time_share is not None and coverage.known_range is not None:
+        low, high = coverage.known_range
+        shares = f"{_shares(coverage.share, None)} and {low * 100:.0f}% to {high * 100:.0f}% of their time"
+    return f"; {how}, {shares} run in graphs"
 
 
 def _shares(ops: float, time: float | None) -> str:

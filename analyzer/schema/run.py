@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -150,6 +151,11 @@ class CaseCoverage:
     """`ops_captured` divided by `ops_total`."""
 
 
+FEWEST_CALLS = 3
+AGREEING, SAME, STEP = 0.1, 0.02, 0.05
+"""Shares of the time that differ by no more than this rank findings by time, are shown as one number, are rounded."""
+
+
 @dataclass(frozen=True)
 class Coverage:
     """ATen dispatches of one warm call per case, in graphs and in total. `ops_total` and `ops_captured` are plain
@@ -170,6 +176,33 @@ class Coverage:
     timed_calls: int | None = None
     """Calls after the counted one with measured times, of which `seconds` are the median, for the case with the
     fewest; 0: the times are those of the counted call. None if unknown."""
+    time_shares: tuple[float, ...] = ()
+    """`time_share` of each of these calls by itself."""
+    busy: str = ""
+    """How others used the machine meanwhile (`others used 1.5 of 2 CPUs`); empty if they did not, or if unknown."""
+
+    @property
+    def time_range(self) -> tuple[float, float] | None:
+        """The lowest and the highest share of these calls, without the extremes if there are five calls or more; None
+        if there are fewer than three."""
+        shares = sorted(self.time_shares)
+        if len(shares) < FEWEST_CALLS:
+            return None
+        inner = shares[1:-1] if len(shares) >= FEWEST_CALLS + 2 else shares
+        return inner[0], inner[-1]
+
+    @property
+    def times_agree(self) -> bool:
+        """Return False if the calls differ so much that their times rank nothing."""
+        return self.time_range is None or self.time_range[1] - self.time_range[0] <= AGREEING
+
+    @property
+    def known_range(self) -> tuple[float, float] | None:
+        """The range of the share in steps of 5 %, outwards; None if it is known to about one percent."""
+        if self.time_range is None or self.time_range[1] - self.time_range[0] < SAME:
+            return None
+        low, high = self.time_range
+        return math.floor(low / STEP) * STEP, math.ceil(high / STEP) * STEP
 
 
 @dataclass(frozen=True)

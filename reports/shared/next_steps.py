@@ -8,7 +8,7 @@ from tcready.portable.target import LibraryModel
 from tcready.reports.shared.phrases import duration, first_line, number, percent, shorten
 from tcready.reports.shared.trace_wording import advice_words
 from tcready.reports.shared.urgency import WEIGHT, needs_change, operations, seconds, urgency
-from tcready.reports.shared.wording import code_of, parity_cause_words, region_word, which_calls
+from tcready.reports.shared.wording import code_of, parity_cause_words, region_word, time_words, which_calls
 from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.enums import EAGER, OF_THE_MODEL, PLACEMENT_WORDS
 from tcready.schema.observation import holds_for
@@ -43,7 +43,7 @@ def verdict_words(target: TargetReport) -> str:
     own = found.words_of_own_compiles()
     troubles = "; ".join(filter(None, [own, ", ".join(found.words()) or ("" if own else whole), by_torch]))
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
-    share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
+    share = ops if cover.time_share is None else f"{time_words(cover)} of the time, {ops}"
     if found.recompiling:
         share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""

@@ -531,6 +531,24 @@ def which_calls(cover: Coverage) -> str:
     return f"operations of the third call, times {times} after it"
 
 
+def time_words(cover: Coverage) -> str:
+    """Return the share of the time in graphs as far as it is known: `93 %`, or `80 % to 95 %` if repeated calls differ;
+    empty if no time was measured."""
+    if cover.time_share is None:
+        return ""
+    if cover.known_range is None:
+        return percent(cover.time_share)
+    return " to ".join(f"{share * 100:.0f} %" for share in cover.known_range)
+
+
+def times_note(cover: Coverage) -> str:
+    """Return whether the machine was busy while times were measured, and what follows if the times do not agree; empty
+    if neither was so."""
+    busy = f"the machine was busy: {cover.busy}" if cover.busy else ""
+    ranked = "" if cover.times_agree else "repeated calls do not agree on times, so findings are ranked by operations"
+    return "; ".join(filter(None, (busy, ranked)))
+
+
 def ddp_sentence(ddp: Ddp) -> str:
     """Return how many processes ran, and into how many parts DDPOptimizer split each graph."""
     spread = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"

@@ -15,6 +15,7 @@ from tcready.reports.shared.wording import (
     in_order,
     predicted_for,
     region_word,
+    times_note,
     training_rows,
     verdict_sentence,
     visible,
@@ -211,6 +212,8 @@ class BriefText(LongText):
         if self.layout.is_short:
             return
         self.stages(target)
+        if seen.coverage is not None and (note := times_note(seen.coverage)):
+            self.row("times", note)
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             self.row("" if index else "training", line)
         self.line()

@@ -78,6 +78,8 @@ from tcready.reports.shared.wording import (
     status_counts,
     status_phrase,
     time_sentence,
+    time_words,
+    times_note,
     training_rows,
     trial_phrase,
     types_sentence,
@@ -300,11 +302,13 @@ class LongText:
             return
         if seen.coverage is not None:
             cover = seen.coverage
-            time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
+            time = f"; {time_words(cover)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
             row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
             if calls := which_calls(cover):
                 row("", calls)
+            if note := times_note(cover):
+                row("", note)
             if cover.cases:
                 row("", f"by case: {cases_sentence(cover)}")
         row("graphs", f"{len(seen.graphs)}, {number(sum(g.ops for g in seen.graphs), 'operation')}")

@@ -14,7 +14,7 @@ import torch._inductor.config
 from measuring import CAPTURED, measure
 from observing import needs_isolation
 from tcready.dynamic.worker.bench import steady
-from tcready.dynamic.worker.bench.machine_load import busy_note
+from tcready.dynamic.worker.bench.machine_load import Moment, busy_note, others_between
 from tcready.dynamic.worker.bench.measurement_loop import Lane
 from tcready.dynamic.worker.bench.state import as_built, copy_buffers, drift, put_back
 from tcready.dynamic.worker.bench.timed_inputs import DEPTH, Feed, seen
@@ -250,6 +250,22 @@ def test_arms_begin_with_the_same_state_and_are_called_equally_often(
 def test_a_busy_machine_is_noted() -> None:
     assert busy_note(0.2, 2) == []
     assert "others used 1.3 of 2 CPUs" in busy_note(1.3, 2)[0]
+
+
+@pytest.mark.parametrize(
+    ("own", "busy", "seconds", "words"),
+    [
+        (1.0, 1.1, 1.0, ""),
+        (1.0, 2.5, 1.0, "others used 1.5 of 2 CPUs"),
+        (0.0, 2.0, 4.0, "others used 0.5 of 2 CPUs"),
+        (8.0, 8.0, 4.0, ""),
+        (0.0, 0.2, 0.1, ""),
+    ],
+)
+def test_what_others_used_between_two_moments(own: float, busy: float, seconds: float, words: str) -> None:
+    first, last = Moment(10.0, 3.0, 100.0, 2), Moment(10.0 + seconds, 3.0 + own, 100.0 + busy, 2)
+    assert others_between(first, last) == words
+    assert others_between(None, last) == others_between(first, None) == ""
 
 
 # Parity

@@ -16,7 +16,17 @@ from tcready.schema.codec import as_json, from_json
 from tcready.schema.enums import STAGES, Mode, ShapeSetting
 from tcready.schema.observation import ModuleShare, Observation, Stage
 from tcready.schema.report import Report, Tool
-from tcready.schema.run import BreakSite, Coverage, LineSet, Recompile, ShapeCall, ShapeStudy, ShapeTrial, SkippedFrame
+from tcready.schema.run import (
+    BreakSite,
+    Cost,
+    Coverage,
+    LineSet,
+    Recompile,
+    ShapeCall,
+    ShapeStudy,
+    ShapeTrial,
+    SkippedFrame,
+)
 from tcready.schema.static import (
     Evidence,
     Finding,
@@ -590,6 +600,45 @@ def test_what_the_model_captures_as_it_is_is_told_beside_every_other_verdict() -
     _, reason = verdict(coverage=Coverage(4, 1, 0.25), **seen)
     assert "as it is, 25% of the operations run in graphs" in reason
     assert "as it is, 75% of the operations" in verdict(coverage=Coverage(4, 3, 0.75))[1]
+
+
+@pytest.mark.parametrize(
+    ("shares", "agree", "shown"),
+    [
+        ((), True, "50 %"),
+        ((0.4, 0.9), True, "50 %"),
+        ((0.495, 0.5, 0.505), True, "50 %"),
+        ((0.1, 0.49, 0.5, 0.505, 0.99), True, "50 %"),
+        ((0.46, 0.48, 0.5, 0.52, 0.53), True, "45 % to 55 %"),
+        ((0.3, 0.42, 0.5, 0.61, 0.62), False, "40 % to 65 %"),
+        ((0.2, 0.5, 0.9), False, "20 % to 90 %"),
+    ],
+)
+def test_times_that_do_not_agree_are_a_range_and_rank_nothing(
+    shares: tuple[float, ...], agree: bool, shown: str
+) -> None:
+    cover = Coverage(10, 5, 0.5, 0.5, 1.0, "host", timed_calls=len(shares) or 5, time_shares=shares)
+    quick_and_many, slow = site(7, cost=Cost(4, 0.1)), site(11, cost=Cost(1, 0.4))
+    seen = observation(coverage=cover, break_sites=(quick_and_many, slow))
+    report = merged(static(finding(7), finding(11, rule="TCR201")), seen)
+    assert cover.times_agree is agree
+    assert [each.cost for each in report.findings] == (
+        [{"operations": 4, "seconds": 0.1}, {"operations": 1, "seconds": 0.4}]
+        if agree
+        else [{"operations": 4}, {"operations": 1}]
+    )
+    text = " ".join(render(report, "text").split())
+    assert f"in graphs: {shown} of the time" in text
+    assert f"FIRST fix {'TCR201' if agree else 'TCR101'}" in text
+    assert ("so findings are ranked by operations" in text) is not agree
+    assert f"{shown.replace(' %', '%')} of their time run in graphs" in report.targets[0].verdict_reason
+
+
+def test_a_busy_machine_is_noted_in_each_format() -> None:
+    cover = Coverage(10, 10, 1.0, 1.0, 1.0, "host", timed_calls=5, busy="others used 1.5 of 2 CPUs")
+    report = merged(static(), observation(coverage=cover))
+    for form in ("text", "html"):
+        assert "the machine was busy: others used 1.5 of 2 CPUs" in " ".join(render(report, form).split())
 
 
 def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.dynamic.worker.bench import process_memory
@@ -50,6 +51,40 @@ def others(context: Context) -> str:
             if processes := Gpu.of(context.work.options.device).others():
                 return f"processes of others were on the GPU: {processes}"
     return ""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The processors' times at a moment, in seconds."""
+
+    at: float
+    """By time.monotonic."""
+    own: float
+    """Processor time of this process."""
+    busy: float
+    """Time that the processors, which this process may use, were not idle."""
+    among: int
+
+    @classmethod
+    def now(cls) -> Moment | None:
+        """Return the current times; None if the system does not provide them."""
+        try:
+            ticks = os.sysconf("SC_CLK_TCK")
+            times = _times(os.sched_getaffinity(0)).values()
+        except (OSError, AttributeError, ValueError, IndexError):
+            return None
+        return cls(
+            time.monotonic(), time.process_time(), sum(whole - idle for idle, whole in times) / ticks, len(times)
+        )
+
+
+def others_between(first: Moment | None, last: Moment | None) -> str:
+    """Describe how others used the processors between two moments, as `others` does; empty if they did not, or if too
+    little time passed."""
+    if first is None or last is None or last.at - first.at < LOOKED:
+        return ""
+    used = ((last.busy - first.busy) - (last.own - first.own)) / (last.at - first.at)
+    return f"others used {used:.1f} of {last.among} CPUs" if used > BUSY * last.among else ""
 
 
 def busy_note(busy: float, among: int) -> list[str]:

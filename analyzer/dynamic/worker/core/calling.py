@@ -16,6 +16,7 @@ from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.frames import is_user_file, user_stack
 from tcready.dynamic.worker.core.journal import one_line, user_place
 from tcready.dynamic.worker.inputs.loading import dtype_of, fresh
+from tcready.dynamic.worker.measure.coverage import coverage
 from tcready.dynamic.worker.measure.dispatch_counts import CountingBackend
 from tcready.portable.events import to_schema
 from tcready.portable.events.to_schema import RawFrame
@@ -93,7 +94,8 @@ disturb some."""
 
 
 def time_again(context: Context, function: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
-    """Measure the times of a counted call a few times more. If a call raises, the times of the counted call remain."""
+    """Measure the times of a counted call a few times more, and if they do not agree, more often. If a call raises, the
+    times of the counted call remain."""
     began = time.perf_counter()
 
     def timed() -> None:
@@ -106,6 +108,11 @@ def time_again(context: Context, function: Callable[..., Any], case: Case, backe
         once = distributed.agree_on_seconds(time.perf_counter() - began, context.work)
         for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS))) - 1):
             timed()
+        varies = coverage(backend.counts, context.work.options.device)
+        # Ranks of a run make the same calls, whatever each of them measured.
+        if varies is not None and not varies.times_agree and not context.work.options.processes:
+            for _ in range(min(2 * TIMED_CALLS, int(2 * QUICK / max(once, QUICK / TIMED_CALLS)))):
+                timed()
 
 
 def settle(context: Context) -> None:

@@ -20,7 +20,10 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     clock = Clock(device).name
     if clock is None:
         return Coverage(total, captured, captured / total)
-    return Coverage(total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls)
+    shares = tuple(inside / whole for inside, whole in counts.calls if whole)
+    return Coverage(
+        total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls, time_shares=shares
+    )
 
 
 def weight_by_case(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:

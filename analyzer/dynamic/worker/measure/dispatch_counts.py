@@ -89,7 +89,13 @@ class Counts:
     """The number of calls after the counted one over which the seconds are the median, in the case with the fewest; 0:
     they are those of the counted call. None if nothing was counted."""
 
+    calls: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds in graphs and in all of each call that was measured again."""
+
     def add(self, other: Counts) -> None:
+        pairs = zip(self.calls, other.calls, strict=False)  # of several cases, the calls that each of them has
+        both = [(one[0] + two[0], one[1] + two[1]) for one, two in pairs]
+        self.calls = both if self.timed_calls is not None else [*other.calls]
         known = [calls for calls in (self.timed_calls, other.timed_calls) if calls is not None]
         self.timed_calls = min(known, default=None)
         self.total.add(other.total)
@@ -260,6 +266,7 @@ class CountingBackend:
             for tally, which in ((first.total, "total"), (first.captured, "captured"), (first.outside, "outside")):
                 tally.seconds = _medians([getattr(counts, which).seconds for counts in self.timed])
             first.timed_calls = len(self.timed)
+            first.calls = [(each.captured.seconds_in_all, each.total.seconds_in_all) for each in self.timed]
 
     @contextlib.contextmanager
     def count(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from tcready.dynamic.worker.bench import machine_load
 from tcready.dynamic.worker.core import compiled_calls, distributed
 from tcready.dynamic.worker.core.calling import CALLS, call, compile_error, error_place, time_again
 from tcready.dynamic.worker.core.case import Case, NoValuesError, RunError
@@ -58,6 +59,7 @@ def run(context: Context) -> None:
     context.eager_random, context.unequal_random, context.unequal_values = {}, [], []
     context.raised_for_values = None
     with failing(context, "capture", NOTE, "compile_error"):
+        began = machine_load.Moment.now()
         for number, case in enumerate(context.cases):
             many = (number, len(context.cases)) if len(context.cases) > 1 else ()
             context.journal.write(f"{NOTE}{case.label}", *many)
@@ -66,8 +68,11 @@ def run(context: Context) -> None:
             finally:
                 if context.stand_ins is not None:
                     context.stand_ins.report(context.journal)
+        covered = weight_by_case(coverage(found.counts, context.work.options.device), found.by_case)
+        if covered is not None and covered.time_share is not None:
+            covered = replace(covered, busy=machine_load.others_between(began, machine_load.Moment.now()))
         context.journal.add(
-            coverage=weight_by_case(coverage(found.counts, context.work.options.device), found.by_case),
+            coverage=covered,
             ddp=distributed.describe_parallel(found.model, context.work, found.splits, context),
             modules=module_tree(found.model, found.counts, context.names, True),
             traced=line_sets(found.traced, context.names),
