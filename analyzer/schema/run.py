@@ -428,10 +428,11 @@ class ParityCause:
 
     `compiling_check`: eager code gives another result, too, if the check at `place` says that it is compiled.
     `hook`: without the hook of `module` at `place`, compiled and eager code agree. `module`: compiling `module` alone
-    changes the result, and compiling none of its children alone does; `place` is its forward.
+    changes the result, and compiling none of its children alone does; `place` is its forward. `backend`: the result is
+    that of eager code up to the backend before `backend`; `module` is the smallest that is enough to show it.
     """
 
-    kind: Literal["compiling_check", "hook", "module"]
+    kind: Literal["compiling_check", "hook", "module", "backend"]
     place: Frame | None
     """None if the code is not written in Python or belongs to torch, and if only several checks, or hooks, together
     change the result."""
@@ -439,6 +440,14 @@ class ParityCause:
     """The name of the module in the model; empty for the model itself."""
     caller: Frame | None = None
     """The line in another file that calls the function with the check."""
+    backend: str = ""
+    """`aot_eager` (AOTAutograd), `aot_eager_decomp_partition` (its decompositions too) or `inductor`."""
+    part: str = ""
+    """The part of the backend by the name in torch's bisector, `lowerings`; empty if it found none."""
+    detail: str = ""
+    """What torch notes of that part: a node of the graph, or the name of a pass."""
+    reproducer: str = ""
+    """A script of torch alone with a graph that gives another result; empty if no graph does so by itself."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         return
     # The verdict says how: there is no need to say it twice.
     trained = target.observation.training
-    if any(stage.stage == "parity" and stage.reason == "mismatch" for stage in target.stages):
+    if any(stage.stage in ("parity", "backend") and stage.reason == "mismatch" for stage in target.stages):
         cause = target.observation.parity_cause
         known = f": {parity_cause_words(cause)}" if cause is not None else ""
         yield NextStep(f"find out why compiled code gives a different result{known}")

@@ -784,6 +784,13 @@ def share_words(share: float | None) -> str:
     return "?" if share is None else f"{share:.1%}"
 
 
+NOT_TRIED = "not tried on this code"
+"""Beside the advice of a rule, which no run tried."""
+_BACKENDS = MappingProxyType(
+    {"aot_eager": "AOTAutograd", "aot_eager_decomp_partition": "a decomposition of AOTAutograd", "inductor": "Inductor"}
+)
+
+
 def parity_cause_words(cause: ParityCause) -> str:
     """Return what makes compiled code give another result, as a sentence without its period."""
     place = "" if cause.place is None else f" at {cause.place.path}:{cause.place.line}"
@@ -796,4 +803,10 @@ def parity_cause_words(cause: ParityCause) -> str:
     if cause.kind == "hook":
         hook = f"the hook{place} of {module}" if cause.module is not None else "the hooks of its modules"
         return f"without {hook}, compiled and eager code agree"
+    if cause.kind == "backend":
+        part = f", in its {cause.part.replace('_', ' ')}" if cause.part else ""
+        detail = f" ({cause.detail})" if cause.detail else ""
+        alone = f"; compiling {module} alone shows it" if cause.module is not None else ""
+        script = "; `parity_cause.reproducer` of the JSON is a script that shows it" if cause.reproducer else ""
+        return f"{_BACKENDS.get(cause.backend, cause.backend)} changes the result{part}{detail}{alone}{script}"
     return f"compiling {module} alone changes the result" + (f" (its forward is{place})" if place else "")

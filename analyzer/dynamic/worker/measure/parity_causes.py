@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import time
@@ -17,7 +18,7 @@ from tcready.dynamic.worker.measure.agreement import ComparedCalls, Prepare, jud
 from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.effects import outcome_of_call
 from tcready.dynamic.worker.measure.outcome_structure import differs
-from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals import backend_bisection, dynamo, inductor
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
 from tcready.dynamic.worker.torch_internals.compiling_checks import CompilingCheck, answered_checks
 from tcready.schema.code_line import Frame
@@ -26,6 +27,10 @@ from torch import nn
 
 SECONDS = 20.0
 """The time after which the search ends with what it has found."""
+BACKEND_SECONDS = 90.0
+"""The same for the search among backends, of which each call compiles with Inductor."""
+CUSTOM = "custom"
+"""In the name of a pass that is not torch's: it is set by user code."""
 HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
 
@@ -47,12 +52,70 @@ def find_cause(context: Context, case: Case, expected: CallOutcome) -> ParityCau
         dynamo.reset()
 
 
+def find_backend_cause(context: Context, case: Case, expected: CallOutcome) -> ParityCause | None:
+    """Return which backend changes the result that Inductor returns, in which part of it, and the smallest module that
+    shows it; a script if a graph of torch's own operators shows it. None if nothing was found, and in a run over several
+    processes. `expected` is the outcome of eager code.
+    """
+    if context.work.options.processes:
+        return None
+    until = time.monotonic() + BACKEND_SECONDS
+    try:
+        for backend in backend_bisection.LAYERS:
+            search = _Search(context, case, expected, until, backend)
+            if search.is_mistake_whole():
+                if backend == backend_bisection.LAYERS[0]:
+                    return find_cause(context, case, expected)
+                return search.of_backend()
+    except Exception:  # see find_cause
+        return None
+    finally:
+        inductor.forget_compiled()
+    return None
+
+
 @dataclass(frozen=True)
 class _Search:
     context: Context
     case: Case
     expected: CallOutcome
     until: float
+    backend: str = "eager"
+
+    def is_mistake_whole(self) -> bool:
+        """Return whether the model compiled with the backend differs from eager code."""
+        return self._is_mistake(self.expected, functools.partial(_compiled, backend=self.backend))
+
+    def of_backend(self) -> ParityCause:
+        """Return the part of the backend that changes the result, and the smallest module that shows it."""
+        suspect = backend_bisection.bisected(lambda: not self.is_mistake_whole(), self._has_time)
+        module = self.of_modules()
+        name = module.module if module is not None else None
+        script = ""
+        if suspect is None or CUSTOM not in suspect.detail:
+            script = self._reproducer(name)
+        return ParityCause(
+            "backend",
+            module.place if module is not None else None,
+            module=name,
+            backend=self.backend,
+            part=suspect.part if suspect is not None else "",
+            detail=suspect.detail if suspect is not None else "",
+            reproducer=script,
+        )
+
+    def _reproducer(self, name: str | None) -> str:
+        model = self.context.build()
+
+        def called(compiled: Callable[..., Any]) -> None:
+            if name is not None:
+                model.get_submodule(name).forward = compiled
+            outcome_of_call(self.context, model, compiled if name is None else model, self.case)
+
+        function = model if name is None else model.get_submodule(name).forward
+        with contextlib.suppress(Exception):  # it is additional
+            return backend_bisection.reproducer(function, called, self.backend)
+        return ""
 
     def of_checks(self) -> ParityCause | None:
         """Return the line with a check whether code is compiled that changes the result of eager code."""
@@ -106,7 +169,7 @@ class _Search:
 
         model = build()
         expected = outcome_of_call(self.context, model, model, self.case)
-        return self._is_mistake(expected, _compiled, build)
+        return self._is_mistake(expected, functools.partial(_compiled, backend=self.backend), build)
 
     def of_modules(self) -> ParityCause | None:
         """Return the smallest module that changes the result if it alone is compiled."""
@@ -118,7 +181,7 @@ class _Search:
             for name in _children(looked_up, found or ""):
                 if not self._has_time():
                     break
-                if self._is_mistake(self.expected, functools.partial(_with_compiled, name=name)):
+                if self._is_mistake(self.expected, functools.partial(_with_compiled, name=name, backend=self.backend)):
                     found, inside = name, True
                     break
         if found is None:
@@ -138,16 +201,20 @@ class _Search:
         """Return whether a model compiled in this way differs from the outcome of eager code by more than rounding."""
         context = self.context
         build = build or context.build
+        is_fused = self.backend != "eager"
 
         def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
             if is_compiled:
-                dynamo.reset()
+                inductor.forget_compiled() if is_fused else dynamo.reset()
             return outcome_of_call(context, model, compiling(model) if is_compiled else model, prepare(self.case))
 
         actual = run(build(), lambda case: case, True)
         if not differs(expected, actual):
             return False
-        return judge(context, expected, actual, ComparedCalls(run, build, (self.case,))).verdict == "mistake"
+        return (
+            judge(context, expected, actual, ComparedCalls(run, build, (self.case,), fused=is_fused)).verdict
+            == "mistake"
+        )
 
     def _has_time(self) -> bool:
         return time.monotonic() < self.until
@@ -165,13 +232,13 @@ class _Search:
         return self.context.names.frame(path, line, "")
 
 
-def _compiled(function: Any) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = compile_callable(function, backend="eager")
+def _compiled(function: Any, backend: str) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = compile_callable(function, backend=backend)
     return compiled
 
 
-def _with_compiled(model: Any, name: str) -> Any:
-    model.get_submodule(name).compile(backend="eager")
+def _with_compiled(model: Any, name: str, backend: str) -> Any:
+    model.get_submodule(name).compile(backend=backend)
     return model
 
 

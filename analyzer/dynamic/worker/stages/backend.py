@@ -24,6 +24,7 @@ from tcready.dynamic.worker.core.toolchain import cache_folder, compiler_cache, 
 from tcready.dynamic.worker.measure.agreement import UNSTEADY_WORDS, ComparedCalls, Prepare, judge, rounding_words
 from tcready.dynamic.worker.measure.call_outcome import CallOutcome
 from tcready.dynamic.worker.measure.output_comparison import tensors_in
+from tcready.dynamic.worker.measure.parity_causes import find_backend_cause
 from tcready.dynamic.worker.measure.precision import Called, called, called_eagerly
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
 from tcready.dynamic.worker.torch_internals.compile_calls import compile_callable
@@ -216,6 +217,9 @@ def _add_difference(
         parts.append(f"not compared: {UNSTEADY_WORDS}")
     elif result.verdict == "mistake":
         _store(context, found)
+        if context.journal.observation.parity_cause is None and not eager.draws:
+            context.journal.write(f"backend, looking for what changes the result{case.label}")
+            context.journal.add(parity_cause=find_backend_cause(context, case, eager.outcome))
         raise _MismatchError(f"differs from eager: {result.text}{case.label}")
     elif result.compared is not None:
         parts.append(rounding_words(result.compared))
