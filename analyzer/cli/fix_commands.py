@@ -126,8 +126,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
         return complain("; ".join(filter(None, (refusal, result.failure))))
     left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
     by_hand = any(change.settings or change.called_before for change in result.changes)
-    is_applied = writes and not result.third_party_patch and not by_hand
-    return 1 if left or (result.changes and not is_applied) else 0
+    is_unwritten = wanted.apply and bool(result.third_party_patch or by_hand)
+    return 1 if left or is_unwritten else 0
 
 
 def _folder(named: str) -> Path:

@@ -16,7 +16,9 @@ from tcready.schema.report import Region, Report, TargetReport
 from tcready.schema.static import Finding
 from tcready.schema.value_class import dataclass
 
-_CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
+MOST = 0.5
+"""The share of the time above which a region is named first."""
+_CHANGE = {True: "; a change is proved", None: "; a change is suggested, not tried", False: ""}
 """Texts by `verified` of the finding's fix."""
 
 
@@ -161,7 +163,7 @@ def _gain(planned: float, as_it_is: float | None, of: str) -> str:
 
 def _by_region(target: TargetReport) -> NextStep | None:
     if target.verdict not in ("ready", "ready_by_region"):
-        return None
+        return _main_region(target)
     free = [region for region in target.regions if region.state != "refuted" and region.code]
     if not free:
         return None
@@ -171,6 +173,15 @@ def _by_region(target: TargetReport) -> NextStep | None:
     region, others = free[0], len(free) - 1
     more = f"; {number(others, 'more region')} named" if others else ""
     return NextStep(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)
+
+
+def _main_region(target: TargetReport) -> NextStep | None:
+    """The region that holds most of the time of a model that is not ready; None if none does."""
+    timed = [each for each in target.regions if each.state != "refuted" and each.code and each.time_share is not None]
+    region = max(timed, key=lambda each: each.time_share or 0.0, default=None)
+    if target.verdict != "not_ready" or region is None or (region.time_share or 0.0) <= MOST:
+        return None
+    return NextStep(f"compile {region.name} ({region_word(region, target)}){_holds(region)}", region.code)
 
 
 def _holds(region: Region) -> str:

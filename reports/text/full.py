@@ -36,6 +36,7 @@ from tcready.reports.shared.trace_wording import (
 )
 from tcready.reports.shared.wording import (
     EFFECT_WORD,
+    NOT_TRIED,
     PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
     STAGE_SIGN,
@@ -234,6 +235,7 @@ class LongText:
     def advice(self, rule: RuleText) -> None:
         self.field("why", reflow(rule.why))
         self.field("use instead", reflow(rule.instead), style="green")
+        self.field("", NOT_TRIED, style="dim")
 
     def field(self, label: str, body: str, style: str = "") -> None:
         self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style, prose=True)

@@ -89,6 +89,35 @@ def test_without_a_run_only_what_is_safe_is_proposed(project: Path) -> None:
     assert again.returncode == 1, "breaks are left"
 
 
+PRINTS = """\
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        BODY
+        return x * 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "code"),
+    [
+        ("print(x.shape)", (), 0),
+        ("print(x.shape)", ("--apply", "--allow-dirty"), 0),
+        ("print(x.shape)", ("--output-format", "json"), 0),
+        ("x = x + 1", (), 0),
+        ("if x.sum() > 0:\n            return x", (), 1),
+        ("if x.sum() > 0:\n            print(x.shape)", (), 0),
+    ],
+)
+def test_exit_code_of_a_fix_without_a_run(body: str, options: tuple[str, ...], code: int, project: Path) -> None:
+    """0 if the proposed changes leave nothing to fix, also if they are only printed."""
+    (project / "model.py").write_text(PRINTS.replace("BODY", body))
+    done = tcready(project, "fix", "model.py", *options)
+    assert done.returncode == code, done.stderr
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:

@@ -17,8 +17,9 @@ from tcready.reports.shared.wording import visible
 from tcready.reports.text.summary_or_full import LINES
 from tcready.schema.bench import ArmBench, Bench, BenchCase
 from tcready.schema.observation import Stage
-from tcready.schema.report import Report
+from tcready.schema.report import Region, Report
 from tcready.schema.short_ids import named_by, short_names
+from tcready.schema.static import Fix
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ROOT / "fixtures" / "many"
@@ -113,6 +114,37 @@ def test_what_to_do_first_is_what_costs_most_in_the_run() -> None:
     after = dataclasses.replace(before, findings=findings)
     assert f"THEN    fix {dear.rule} at {dear.path}:{dear.line} (" in render(after, "text")
     assert "it makes 1 operation (9.0 s) run eagerly" in " ".join(render(after, "text").split())
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict", "named"),
+    [
+        (0.93, "not_ready", True),
+        (0.51, "not_ready", True),
+        (0.5, "not_ready", False),
+        (None, "not_ready", False),
+        (0.93, "unknown", False),
+    ],
+)
+def test_a_region_with_most_of_the_time_is_named_first(share: float | None, verdict: str, named: bool) -> None:
+    regions = (
+        Region("head", 1, "predicted", "", "model.head.compile()", 0.3, 0.02),
+        Region("body", 1, "predicted", "", "model.body.compile()", 0.1, share),
+        Region("gone", 1, "refuted", "", "", 0.9, 0.99),
+    )
+    target = changed(broken().targets[0], verdict=verdict, regions=regions, plan=None, bench=None)
+    text = " ".join(render(report(targets=(target,)), "text", width=200).split())
+    assert ("FIRST compile body (predicted, not run): " in text) is named
+
+
+def test_advice_that_was_not_tried_is_marked_as_such() -> None:
+    found = broken()
+    assert "not tried on this code" in render(found, "text", verbose=True)
+    assert "<b>Use instead</b> (not tried on this code):" in render(found, "html")
+    first = next(f for f in found.findings if f.rule == "TCR101")
+    fix = Fix("write torch.where", safe=False, diff="-a\n+b\n", verified=None)
+    alone = dataclasses.replace(found, findings=(dataclasses.replace(first, fix=fix),))
+    assert "; a change is suggested, not tried" in " ".join(render(alone, "text").split())
 
 
 @pytest.mark.parametrize(
