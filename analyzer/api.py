@@ -6,8 +6,10 @@ rich, click or jinja2.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -271,6 +273,36 @@ def save_timeline(
 
     folders = (traces,) if isinstance(traces, str) else tuple(traces)
     run_sources.write_timeline(folders, Path(root or "."), os.fspath(path))
+
+
+@contextlib.contextmanager
+def traced(settings: Settings) -> Iterator[Settings]:
+    """Return settings with which a check leaves a trace of its run: in `trace_out` if that is set, otherwise in a
+    folder that is removed at the end of the context."""
+    if settings.run.trace_out is not None:
+        yield settings
+        return
+    with tempfile.TemporaryDirectory(prefix="tcready-trace-", ignore_cleanup_errors=True) as folder:
+        yield dataclasses.replace(settings, values={**settings.values, "trace_out": folder})
+
+
+def save_timeline_of_run(report: Report, settings: Settings, path: str | os.PathLike[str]) -> None:
+    """Write a timeline of the compilations of a check, as `save_timeline` does.
+
+    Args:
+        report: The report of the check.
+        settings: Those of `traced`, with which it was made.
+        path: The file to write.
+
+    Raises:
+        TcreadyError: Nothing was run or compiled, or the file cannot be written.
+    """
+    folder = settings.run.trace_out
+    if folder is None or not any(each.was_run for each in report.targets):
+        raise TcreadyError("nothing was run, so there is no timeline: --run or --inputs run the target")
+    if not any((settings.root / folder).glob("*")):
+        raise TcreadyError("the run compiled nothing, so there is no timeline: the report says how far it came")
+    save_timeline(folder, path, root=settings.root)
 
 
 def fix(

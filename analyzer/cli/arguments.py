@@ -164,6 +164,17 @@ class CommandOptions:
         default=None,
         metadata=ask("text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True),
     )
+    timeline: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Also write a timeline of the compilations in the run to this file, for https://ui.perfetto.dev. With "
+            "--backend, it has the phases of Inductor too.",
+            metavar="FILE.json",
+            completes="files",
+            writes=True,
+        ),
+    )
     editor: str = field(
         default="none",
         metadata=ask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +41,7 @@ def check(
         {
             "--output": command.output,
             "--html": command.html,
+            "--timeline": command.timeline,
             "--write-baseline": options.write_baseline,
             "--trace-out": settings.run.trace_out,
         },
@@ -51,16 +53,27 @@ def check(
         return 0
     if command.against_version is not None:
         return _compare_versions(targets or (".",), command, settings)
-    with show_progress(command.quiet) as (announce, progress):
+    if command.timeline is not None and (command.run is False or command.observations):
+        raise TcreadyError("--timeline shows the compilations of a run: remove --no-run and --observation")
+    without_timeline: TcreadyError | None = None
+    with (
+        contextlib.nullcontext(settings) if command.timeline is None else api.traced(settings) as run_settings,
+        show_progress(command.quiet) as (announce, progress),
+    ):
         report = api.check(
             targets or (() if settings.run.model else (".",)),
             run=command.run,
             observations=command.observations,
-            settings=settings,
+            settings=run_settings,
             announce=announce,
             progress=progress,
             checkout=command.html is not None or command.output_format in ("html", "json"),
         )
+        if command.timeline is not None:
+            try:
+                api.save_timeline_of_run(report, run_settings, command.timeline)
+            except TcreadyError as error:  # the report comes first
+                without_timeline = error
     say_what_failed(report, command.output_format, command.output)
     if settings.work.cache:
         api.keep_last(report, settings.root, targets)
@@ -76,6 +89,8 @@ def check(
         text=counts,
         editor=command.editor,
     )
+    if without_timeline is not None:
+        raise without_timeline
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
     return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
 

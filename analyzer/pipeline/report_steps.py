@@ -95,7 +95,7 @@ def report_of(
         measure = benched(planned) if benched is not None else None
         seen = run_sources.make(planned, chosen, mode, announce, progress, stays)
         seen = measure(seen) if measure is not None else seen
-    if chosen.run.trace_out is not None and not seen.runs:
+    if chosen.is_given("trace_out") and not seen.runs:
         announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
     studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
     if studies and not seen.runs:

@@ -81,6 +81,7 @@ def test_each_report_that_is_mutated_is_one_that_is_read(tmp_path: Path) -> None
 WRITES: dict[str, Callable[[str], tuple[str, ...]]] = {
     "-o": lambda name: ("check", "model.py", "--no-run", "-o", name),
     "--html": lambda name: ("check", "model.py", "--no-run", "--html", name),
+    "--timeline": lambda name: ("check", "model.py", "--no-run", "--timeline", name),
     "--write-baseline": lambda name: ("check", "model.py", "--no-run", "--write-baseline", name),
     "--patch-dir": lambda name: ("fix", "model.py", "--unsafe", "--patch-dir", name),
     "--trace-out": lambda name: ("check", "model.py", "--no-run", "--trace-out", name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -133,6 +134,34 @@ def test_the_folder_of_a_trace_is_its_own(made: Made, monkeypatch: pytest.Monkey
     assert not Path("new").exists()
     with pytest.raises(TcreadyError, match="the folder is not empty"):
         api.check("model.py", root=made.root, trace_out="of_the_run")
+
+
+def test_a_check_writes_the_timeline_of_its_run(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made.root)
+    assert run("check", "model.py", "--timeline", "timeline.json", "--output-format", "json", "-o", "stored.json") == 1
+    events = json.loads(Path("timeline.json").read_text())["traceEvents"]
+    steps = [each for each in events if each["ph"] == "X"]
+    whole = {each["name"].partition(" (")[0].partition(" ")[2] for each in steps if "step" in each["args"]}
+    assert whole >= {"forward", "gate"}
+    assert {each["cat"] for each in steps} >= {"dynamo", "aot_autograd"}
+    assert min(each["ts"] for each in steps) == 0
+    stored = Path("stored.json").read_text()
+    assert "tcready-trace-" not in stored
+    assert "--trace-out" not in stored
+
+
+def test_a_timeline_of_no_run_is_refused_in_one_line(
+    made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(made.root)
+    Path("plain.py").write_text(MODEL.partition("def get_inputs")[0])
+    for arguments, why in (
+        (("model.py", "--no-run"), "remove --no-run"),
+        (("plain.py",), "nothing was run, so there is no timeline"),
+    ):
+        assert run("check", *arguments, "--timeline", "none.json", "-q") == 2
+        assert why in capsys.readouterr().err
+    assert not Path("none.json").exists()
 
 
 def test_tlparse_opens_the_trace_of_a_run(made: Made, tmp_path: Path) -> None:
