@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from tcready.bench.checklist import Ran, checklist, longer_command
@@ -20,6 +21,8 @@ from tcready.schema.bench import (
     BenchCase,
     BenchProcess,
     BenchPurpose,
+    CarriedCode,
+    CarryWay,
     ColdStart,
     Figure,
     Items,
@@ -33,6 +36,17 @@ from tcready.schema.enums import EAGER
 
 _T = TypeVar("_T")
 _WAY_BACK = 'eager: remove these lines; without an edit: torch.compiler.set_stance("force_eager")'
+LIMITS: Mapping[CarryWay, str] = MappingProxyType(
+    {
+        "cache_artifacts": "Dynamo traces the code again; a graph that differs from the saved one is compiled",
+        "aot_compile": "a call that fails a guard (another size, another value of an attribute) raises; nothing is "
+        "compiled for it",
+        "precompile": "a prototype of torch: sizes, dtypes, devices and layouts are checked, but not the values and "
+        "branches of Python code, which stay as in the saved call",
+    }
+)
+"""What is not as with `torch.compile`, by the way to carry code."""
+ON_CPU = "; on a CPU, the C++ kernels are not saved and compiled again"
 _NEAR = 1.5
 """The factor by which an interval is widened to see whether a verdict is close."""
 
@@ -101,6 +115,7 @@ def assemble_bench(
         rollback=rollback,
         checklist=items_to_check,
         loader=loader,
+        carried=tuple(_carried(processes)),
         remedies=remedies,
         soak=soak,
         noise=cases[-1].noise if cases else None,
@@ -174,6 +189,36 @@ def _remedies(processes: Sequence[BenchProcess], weights: Mapping[str | None, fl
                 _ratio_in(alone, DEFAULT, weights),
                 error,
             )
+
+
+def _carried(processes: Sequence[BenchProcess]) -> Iterator[CarriedCode]:
+    """Yield the ways to carry compiled code, each from the process that saved it and the one that loaded it. Those that
+    are not possible come last."""
+    found: dict[tuple[CarryWay, str], CarriedCode] = {}
+    on_device = _on_device(processes)
+    for process in processes:
+        for each in process.answer.carried:
+            key = each.way, each.arm
+            known = found.get(key, each)
+            found[key] = replace(
+                each,
+                save_seconds=each.save_seconds or known.save_seconds,
+                bytes=each.bytes or known.bytes,
+                save_code=each.save_code or known.save_code,
+                load_code=each.load_code or known.load_code,
+                limit=LIMITS[each.way] + ("" if on_device else ON_CPU),
+            )
+    failed = {
+        (each.way, each.arm): process.answer.failure
+        for process in processes
+        if process.purpose == "carry_load" and process.answer.failure and process.request.way is not None
+        for each in found.values()
+        if each.way == process.request.way and each.seconds is None
+    }
+    rows = [replace(each, error=each.error or failed.get(key) or "") for key, each in found.items()]
+    measured = [each for each in rows if each.seconds is not None or not each.error]
+    yield from measured
+    yield from (each for each in rows if each not in measured)
 
 
 def _ratio_in(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> Figure | None:

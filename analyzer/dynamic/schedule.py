@@ -35,7 +35,14 @@ PARITY_SHARE = 0.07
 LOADER_SECONDS = 20.0
 REMEDY_BLOCKS = 5
 """The number of timed blocks of each remedy. It is small because remedies do not affect the verdict."""
-NEED_PROCESSES = ("steady state in further processes", "cold start, and memory", "cold start with a warm cache")
+SAVED = "saved"
+"""The folder of compiled code that a process loads."""
+NEED_PROCESSES = (
+    "steady state in further processes",
+    "cold start, and memory",
+    "cold start with a warm cache",
+    "start with saved code",
+)
 """Measurements that need more than one process."""
 NEED_TIMES = ("profile", "outputs against eager", "cold start, and memory")
 """Measurements that are skipped if the first process timed nothing."""
@@ -181,6 +188,8 @@ def measure(work: Schedule) -> bool:
     if not wanted.quick:
         _warm(work)
     _more_parity(work, budget)
+    if wanted.carry and not wanted.quick:
+        _carry(work)
     return True
 
 
@@ -386,6 +395,20 @@ def _cold(work: Schedule) -> None:
             artifacts=str(work.room / f"{arm.name}-{CARRIED}") if arm.code and not work.wanted.quick else None,
         )
         work.ask("cold", request, f"first call of {arm.name}, nothing cached")
+
+
+def _carry(work: Schedule) -> None:
+    """Measure starts with code that another process compiled and saved, in every way of this torch. Only the code of the
+    arm `default` is saved: these ways compile with their own lines."""
+    arms = tuple(arm for arm in work.remaining_arms if arm.name == "default")
+    if not arms:
+        return
+    base = BenchRequest("carry", arms, **work.step, carried=str(work.room / SAVED), works=True)
+    answer = work.ask("carry_save", base, "saving compiled code")
+    for saved in answer.carried if answer is not None else ():
+        if not saved.error:
+            loading = dataclasses.replace(base, way=saved.way)
+            work.ask("carry_load", loading, f"first call of {arms[0].name}, loaded as saved by {saved.way}")
 
 
 def _fed(work: Schedule, loader: str) -> None:

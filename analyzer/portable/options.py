@@ -663,6 +663,14 @@ class BenchOptions:
             completes="files",
         ),
     )
+    carry: bool = field(
+        default=True,
+        metadata=ask(
+            "flag",
+            "Measure the start of a process that loads the compiled code of another one, after everything else. Not "
+            "with --quick.",
+        ),
+    )
     soak: float | None = field(
         default=None,
         metadata=ask(

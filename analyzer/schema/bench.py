@@ -13,9 +13,16 @@ SpeedVerdict = Literal[
 """A likely verdict is based on one process, or on processes that agree but are too few for an interval."""
 ArmVerdict = Literal["baseline", SpeedVerdict, "failed"]
 BenchVerdict = Literal[SpeedVerdict, "not_run"]
-BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
+BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader", "carry"]
 """The task of one process of a bench: all arms in turn, block by block; one arm from its first call; each arm under
-the profiler; outputs compared with eager; one arm for a long time; the data loader with the model."""
+the profiler; outputs compared with eager; one arm for a long time; the data loader with the model; compiled code
+that is saved, or loaded."""
+CarryWay = Literal["cache_artifacts", "aot_compile", "precompile"]
+"""How compiled code gets to another process: the artifacts of the caches (`torch.compiler.save_cache_artifacts`), which
+the compilation there finds; a function of `torch.compile(...).aot_compile`; or the files of
+`torch.compiler.precompile`."""
+CARRY_WAYS: tuple[CarryWay, ...] = ("aot_compile", "precompile")
+"""The ways that load compiled code without compiling again."""
 CheckState = Literal["pass", "fail", "not_measured"]
 BLOCKS = 10
 """Number of timed blocks of each arm and case in a process."""
@@ -116,6 +123,10 @@ class BenchRequest:
     profile: bool = False
     """For `steady`: profile at the end. Only on a device: to see the kernels of a CPU they must be compiled
     differently, in a separate process."""
+    way: CarryWay | None = None
+    """For `carry`: the way in which to load compiled code; None: save it in each of CARRY_WAYS."""
+    carried: str | None = None
+    """For `carry`: the folder of the files of compiled code."""
     first_seed_only: bool = False
     """For `parity`: compare neither further seeds nor other layouts of the inputs."""
 
@@ -284,6 +295,36 @@ class ArmMeasured:
 
 
 @dataclass(frozen=True)
+class CarriedCode:
+    """One way to carry compiled code to another process, which has an empty cache."""
+
+    way: CarryWay
+    arm: str
+    """The arm that is compiled."""
+    seconds: float | None = None
+    """The start of that process, to compare with cold starts: seconds to load the code, and of the first three calls
+    of every case beyond warm ones."""
+    load_seconds: float | None = None
+    """Seconds to load the code, which are part of `seconds`."""
+    save_seconds: float | None = None
+    """Seconds to compile and save it."""
+    bytes: int | None = None
+    """Size of the files."""
+    same: bool | None = None
+    """The outputs agree with eager code in all cases; None if that is not known."""
+    detail: str = ""
+    """What differs, or why that is not known."""
+    error: str = ""
+    """Why this way is not possible, in one line."""
+    limit: str = ""
+    """What is not checked any more, or where the code cannot be used; empty in the answer of one process."""
+    save_code: str = ""
+    """The lines that compile and save, for a `model`, and the `args` and `kwargs` of a call."""
+    load_code: str = ""
+    """The lines that load the code in another process and call it."""
+
+
+@dataclass(frozen=True)
 class BenchAnswer:
     """The measurements of one process of a bench."""
 
@@ -295,6 +336,7 @@ class BenchAnswer:
     """What a call of each case processes, the main unit of a case first."""
     soak: Soak | None = None
     loader: LoaderShare | None = None
+    carried: tuple[CarriedCode, ...] = ()
     stack: tuple[tuple[str, str], ...] = ()
     """Versions, device, clocks and settings that the figures apply to, by name."""
     failure: str | None = None
@@ -320,10 +362,13 @@ BenchPurpose = Literal[
     "more_parity",
     "soak",
     "loader",
+    "carry_save",
+    "carry_load",
 ]
 """The task of a process: its kind; remedies are timed as `steady` is. Parity with further seeds and layouts is
-measured last, if there is time. For a cold start, which caches it had: none, the files of the previous process, or
-the artifacts of `torch.compiler.save_cache_artifacts` alone."""
+measured last, if there is time, and then starts with compiled code that another process saved. For a cold start, which
+caches it had: none, the files of the previous process, or the artifacts of `torch.compiler.save_cache_artifacts`
+alone."""
 
 
 @dataclass(frozen=True)
@@ -518,6 +563,8 @@ class Bench:
     """The command that measures more of the checklist; empty if nothing is left."""
     remedies: tuple[Remedy, ...] = ()
     """Remedies that were tried because compiling does not pay off unchanged; their outputs are not compared."""
+    carried: tuple[CarriedCode, ...] = ()
+    """Starts with code that another process compiled."""
     device_peak_bytes: int | None = None
     """The most device memory that one of the processes allocated, with the stages of the check; None without CUDA."""
 

@@ -24,6 +24,7 @@ from tcready.reports.bench.bench_view import (
     BenchTable,
     Column,
     answer,
+    carried_in_short,
     case_title,
     facts,
     new_notes,
@@ -132,6 +133,8 @@ def brief(bench: Bench, width: int) -> Iterator[TableLine]:
         pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
         after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
         yield TableLine("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
+    if saved := carried_in_short(bench):
+        yield TableLine("  saved code   ", f"a start that loads it: {saved}; -v has the lines", "dim")
     for remedy in bench.remedies:
         yield TableLine("  tried        ", remedy_sentence(remedy), "dim")
     for note in bench.notes:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TypeGuard
 
 from tcready.portable.quantities import UNKNOWN, plain_number, size_text, time_text
-from tcready.reports.bench.bench_view import REST, pays_after, phases, time_interval
+from tcready.reports.bench.bench_view import CARRY_WORD, REST, pays_after, phases, time_interval
 from tcready.reports.html.drawing import (
     LEFT,
     LETTER,
@@ -258,7 +258,12 @@ class _Cold:
 def _cold_starts(bench: Bench) -> Chart | None:
     """Draw a bar for each start, divided if its phases are known; one that is the same in several cases is drawn
     once."""
-    starts = tuple(dict.fromkeys(one for case in bench.cases for one in _cold(case)))
+    saved = (
+        _Cold(f"{each.arm}, {CARRY_WORD[each.way]}", Figure(each.seconds, each.seconds, each.seconds, 1))
+        for each in bench.carried
+        if each.way != "cache_artifacts" and each.seconds is not None and not each.error
+    )
+    starts = tuple(dict.fromkeys((*(one for case in bench.cases for one in _cold(case)), *saved)))
     if not starts:
         return None
     scale = Scale(0.0, max(one.figure.median for one in starts) or 1.0, LEFT, RIGHT - _ROOM_FOR_AN_INTERVAL)

@@ -15,6 +15,7 @@ from tcready.bench.remedies import RISKS, remedies_for
 from tcready.bench.request_parts import BenchWanted
 from tcready.bench.verdicts import Limits
 from tcready.pipeline.comparison import compare_benches
+from tcready.reports.bench.bench_view import carried_in_short, carried_sentences, ways
 from tcready.schema.bench import (
     Arm,
     ArmBench,
@@ -25,6 +26,7 @@ from tcready.schema.bench import (
     BenchProcess,
     BenchPurpose,
     BenchRequest,
+    CarriedCode,
     CheckItem,
     ColdStart,
     Figure,
@@ -52,8 +54,8 @@ MS = 1e-3
 def process(
     purpose: BenchPurpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
 ) -> BenchProcess:
-    kinds: Mapping[BenchPurpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
-    kind = kinds.get(purpose, purpose)
+    kinds: Mapping[BenchPurpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold", "carry_save": "carry"}
+    kind = kinds.get(purpose, "carry" if purpose == "carry_load" else purpose)
     return BenchProcess(BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose)
 
 
@@ -163,6 +165,61 @@ def box(bench: Bench, name: str) -> CheckItem:
 
 
 # Verdicts
+
+
+def test_code_that_another_process_saved_is_put_together_by_way() -> None:
+    saved = (
+        CarriedCode("aot_compile", "default", save_seconds=4.0, bytes=100, save_code="save it", load_code="load it"),
+        CarriedCode("precompile", "default", error="this torch has none"),
+    )
+    loaded = CarriedCode("aot_compile", "default", 0.5, 0.4, same=True)
+    from_caches = CarriedCode("cache_artifacts", "default", 5.0, 0.1, bytes=7, same=None, detail="it draws")
+    ran = [
+        *GAIN,
+        process("cold_carried", (), ARMS[1:2], carried=(from_caches,)),
+        process("carry_save", (), ARMS[1:2], carried=saved),
+        process("carry_load", (), ARMS[1:2], carried=(loaded,)),
+    ]
+    bench = of(ran)
+    caches, function, none = bench.carried
+    assert (caches.way, caches.seconds, caches.same) == ("cache_artifacts", 5.0, None)
+    assert (function.seconds, function.load_seconds, function.save_seconds) == (0.5, 0.4, 4.0)
+    assert (function.bytes, function.same, function.save_code, function.load_code) == (100, True, "save it", "load it")
+    assert none.error == "this torch has none"
+    assert all("C++ kernels are not saved" in each.limit for each in bench.carried)
+    texts = list(carried_sentences(bench))
+    assert texts[0].startswith(
+        "save_cache_artifacts: 5.00 s; 100 ms of it to load 7.00 B; not known whether outputs agree"
+    )
+    assert texts[1].startswith(
+        "aot_compile: 500 ms; 400 ms of it to load 100 B; 4.00 s to compile and save; outputs agree"
+    )
+    assert texts[2] == "precompile: not possible: this torch has none"
+    assert [what for what, _ in ways(bench)][-2:] == [
+        "aot_compile: save in one process",
+        "aot_compile: start in another",
+    ]
+    assert carried_in_short(bench) == "save_cache_artifacts 5.00 s, aot_compile 500 ms"
+
+
+@pytest.mark.parametrize(("failure", "why"), [("it crashed", "not possible: it crashed"), (None, "not measured")])
+def test_code_that_was_saved_and_not_loaded_says_why(failure: str | None, why: str) -> None:
+    saved = process("carry_save", (), ARMS[1:2], carried=(CarriedCode("precompile", "default", save_seconds=1.0),))
+    loading = replace(
+        saved,
+        purpose="carry_load",
+        request=replace(saved.request, way="precompile"),
+        answer=BenchAnswer("carry", failure=failure),
+    )
+    (found,) = carried_sentences(of([*GAIN, saved, *([loading] if failure else [])]))
+    assert found == f"precompile: {why}"
+
+
+def test_code_with_other_outputs_has_no_lines_to_paste() -> None:
+    wrong = CarriedCode("aot_compile", "default", 0.5, 0.4, same=False, detail="output 0 differs", load_code="load it")
+    bench = of([*GAIN, process("carry_load", (), ARMS[1:2], carried=(wrong,))])
+    assert "outputs differ from eager: output 0 differs" in next(iter(carried_sentences(bench)))
+    assert not [what for what, _ in ways(bench) if "aot_compile" in what]
 
 
 def test_a_real_gain_with_all_that_goes_with_it() -> None:

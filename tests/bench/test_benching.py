@@ -28,6 +28,7 @@ from tcready.schema.bench import (
     BenchProcess,
     BenchRequest,
     BenchRun,
+    CarriedCode,
     ColdStart,
     Figure,
     ParityMeasured,
@@ -297,6 +298,8 @@ class Processes:
         """Whether a process that ends in an arm leaves no times."""
         self.compiled = 0.5
         """Seconds of a call of a compiled arm; eager takes 1."""
+        self.saves: tuple[CarriedCode, ...] = ()
+        """The ways in which compiled code is saved."""
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -308,6 +311,9 @@ class Processes:
         self.asked.append(request)
         self.now += min(self.takes, seconds)
         rows = tuple(self._measured(request))
+        if request.kind == "carry":
+            carried = self.saves if request.way is None else (CarriedCode(request.way, "default", 2.0),)
+            return BenchAnswer(request.kind, carried=carried)
         kind, name = self.ends
         if request.kind != kind or all(arm.name != name for arm in request.arms):
             return BenchAnswer(request.kind, rows, stack=self.stack)
@@ -361,6 +367,7 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
         "cold eager",
         "cold default",
         "parity eager+default",
+        "carry default",
     ]
     assert [each.first_seed_only for each in processes.asked if each.kind == "parity"] == [True, False]
     cold = [each for each in processes.asked if each.kind == "cold"]
@@ -526,6 +533,23 @@ def test_quick_is_eager_and_default_and_one_cold_start(monkeypatch: pytest.Monke
     assert processes.kinds().count("cold default") == 1
     assert processes.kinds().count("steady eager+default") == 2
     assert all(each.artifacts is None for each in processes.asked)
+    assert "carry default" not in processes.kinds()
+
+
+def test_code_is_loaded_in_the_ways_in_which_it_was_saved_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=4)
+    processes.saves = (CarriedCode("aot_compile", "default"), CarriedCode("precompile", "default", error="no"))
+    measured(processes, DEFAULT)
+    saving, loading = processes.asked[-2:]
+    assert (saving.kind, saving.way, loading.kind, loading.way) == ("carry", None, "carry", "aot_compile")
+    assert saving.carried == loading.carried
+    assert saving.cache is loading.cache is None
+    without = Processes(monkeypatch, takes=4)
+    measured(without, DEFAULT, carry=False)
+    assert "carry default" not in without.kinds()
+    other = Processes(monkeypatch, takes=4)
+    measured(other, OTHER)
+    assert not [each for each in other.asked if each.kind == "carry"]
 
 
 def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

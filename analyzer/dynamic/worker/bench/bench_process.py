@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 import torch
-from tcready.dynamic.worker.bench import cold, endurance, loader, process_memory, profile, steady, variant_parity
+from tcready.dynamic.worker.bench import carry, cold, endurance, loader, process_memory, profile, steady, variant_parity
 from tcready.dynamic.worker.bench.case_items import case_items
 from tcready.dynamic.worker.bench.machine_load import load
 from tcready.dynamic.worker.bench.stack import stack_of
@@ -36,6 +36,7 @@ KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] 
         "parity": variant_parity.run,
         "soak": endurance.run,
         "loader": loader.run,
+        "carry": carry.run,
     }
 )
 

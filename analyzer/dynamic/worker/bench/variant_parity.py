@@ -248,6 +248,10 @@ def _arm(
     references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
     running: RunningVariant | None = None
     compiled = False
+
+    def again(model: Any, _: Case) -> RunningVariant:
+        return recompile(context, arm, model)
+
     for each in references:
         key = arm.name, each.index
         record = Record()
@@ -269,7 +273,7 @@ def _arm(
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(
-            found[key], parity=_add_comparison(parity, each, actual, _judge(context, arm, each, actual))
+            found[key], parity=_add_comparison(parity, each, actual, _judge(context, again, each, actual))
         )
 
 
@@ -290,7 +294,7 @@ def _agrees(context: Context, arm: Arm, running: RunningVariant | None, referenc
         actual = _called(context, running, reference)
     except Exception:
         return False
-    judged = _judge(context, arm, reference, actual)
+    judged = _judge(context, lambda model, _: recompile(context, arm, model), reference, actual)
     if not judged.ok:
         return False
     parity = found[key].parity or ParityMeasured(None)
@@ -298,16 +302,45 @@ def _agrees(context: Context, arm: Arm, running: RunningVariant | None, referenc
     return True
 
 
-def _judge(context: Context, arm: Arm, reference: _Reference, actual: Called) -> Agreement:
-    """Compare an arm with eager code, up to rounding."""
+def compare_case(
+    context: Context,
+    load: Callable[[Any, int], RunningVariant],
+    compile_anew: Callable[[Any, Case], RunningVariant],
+    index: int,
+    seconds: float,
+) -> ParityMeasured:
+    """Compare code that was loaded with eager code, in one case and with the first seed. See `compare_outputs`."""
+    case = context.cases[index]
+    try:
+        reference = _reference(context, replace(case, name=None), index, case.label, None, seconds)
+    except Exception as error:
+        return ParityMeasured(None, f"eager code raises {one_line(error, context.work.root)}{case.label}")
+    try:
+        actual = _called(context, load(context.build(), index), reference)
+    except Exception as error:
+        return ParityMeasured(
+            False, f"raises, but eager code does not: {error_of(error, context, None)}{reference.words}"
+        )
+    judged = _judge(context, compile_anew, reference, actual)
+    return _add_comparison(ParityMeasured(None), reference, actual, judged)
+
+
+def recompile(context: Context, arm: Arm, model: Any) -> RunningVariant:
+    """Return an arm that is compiled again, over a given model."""
+    inductor.forget_compiled()
+    return build_arm(replace(context, build=lambda: model), arm)
+
+
+def _judge(
+    context: Context, compile_anew: Callable[[Any, Case], RunningVariant], reference: _Reference, actual: Called
+) -> Agreement:
+    """Compare compiled code with eager code, up to rounding. `compile_anew` compiles it for other inputs."""
 
     def run(model: Any, prepare: Prepare, is_compiled: bool) -> CallOutcome:
         case = prepare(reference.case)
         if not is_compiled:
             return called(context, model, model, case, reference.eager.loss, reference.how).outcome
-        inductor.forget_compiled()
-        running = build_arm(replace(context, build=lambda: model), arm)
-        return _called(context, running, replace(reference, case=case)).outcome
+        return _called(context, compile_anew(model, case), replace(reference, case=case)).outcome
 
     calls = ComparedCalls(run, context.build, (reference.case,), fused=True)
     return judge(context, reference.eager.outcome, actual.outcome, calls)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from tcready.dynamic.worker.torch_internals import version_differences
+from tcready.schema.bench import CarryWay
 
 compile_callable = torch.compile
 """`torch.compile` as it was before any user code ran."""
@@ -170,6 +171,18 @@ def has_nested_regions() -> bool:
 def takes_recompile_limit() -> bool:
     """Return whether `torch.compile` accepts a limit of its own."""
     return "recompile_limit" in inspect.signature(torch.compile).parameters
+
+
+def can_save(way: CarryWay) -> bool:
+    """Return whether this torch can save compiled code in that way."""
+    return version_differences.has(way)
+
+
+def settings_to_save() -> tuple[str, ...]:
+    """Return the lines without which functions that this torch compiles have no `aot_compile`."""
+    name = "enable_aot_compile"
+    is_on = version_differences.those_of(torch._dynamo.config, (name,)).get(name, True)
+    return () if is_on else (f"torch._dynamo.config.{name} = True",)
 
 
 def stance(name: str) -> contextlib.AbstractContextManager[Any]:

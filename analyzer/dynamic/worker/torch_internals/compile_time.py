@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch._dynamo
+from tcready.dynamic.worker.torch_internals import version_differences
 from tcready.dynamic.worker.torch_internals.inductor import METRICS
 from tcready.portable.events import compile_times
 from torch._dynamo import utils as dynamo_utils
@@ -52,7 +53,7 @@ def cache_counts() -> tuple[int, int]:
 
 def has_artifacts() -> bool:
     """Return whether compiled code can be transferred to another machine as one file."""
-    return hasattr(torch.compiler, "save_cache_artifacts")
+    return version_differences.has("cache_artifacts")
 
 
 def saved_artifacts() -> bytes | None:

@@ -24,6 +24,9 @@ Name = Literal[
     "setting_is_default",
     "collapsed_frames",
     "line_table",
+    "cache_artifacts",
+    "aot_compile",
+    "precompile",
 ]
 
 
@@ -100,6 +103,27 @@ DIFFERENCES = (
         "linetable_311_writer",
         "",
         "lines of resumed functions are taken as they are: on Python 3.10 they are right",
+    ),
+    VersionDifference(
+        "cache_artifacts",
+        "torch.compiler",
+        "save_cache_artifacts",
+        "",
+        "a bench measures no start with the artifacts of the caches",
+    ),
+    VersionDifference(
+        "aot_compile",
+        "torch._dynamo.aot_compile",
+        "AOTCompiledFunction.save_compiled_function",
+        "",
+        "a bench measures no start with a loaded function; in 2.11 and older, a setting enables it",
+    ),
+    VersionDifference(
+        "precompile",
+        "torch.compiler.precompile",
+        "capture",
+        "2.15",
+        "a bench measures no start with a precompiled function",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}
