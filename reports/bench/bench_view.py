@@ -456,8 +456,12 @@ def carried_name(carried: CarriedCode) -> str:
 
 
 def carried_in_short(bench: Bench) -> str:
-    """Format `saved caches 2.1 s, aot_compile 0.31 s`; empty if no saved code was loaded."""
-    return ", ".join(f"{carried_name(each)} {time_text(each.seconds)}" for each in _loaded(bench))
+    """Format `save_cache_artifacts 2.10 s, aot_compile 310 ms (outputs differ)`; empty if no saved code was loaded."""
+    return ", ".join(
+        f"{carried_name(each)} {time_text(each.seconds)}{' (outputs differ)' if each.same is False else ''}"
+        for each in bench.carried
+        if each.seconds is not None and not each.error
+    )
 
 
 def carried_sentences(bench: Bench) -> Iterator[str]:
@@ -479,10 +483,6 @@ def carried_sentences(bench: Bench) -> Iterator[str]:
         else:
             parts.append("outputs agree with eager" if each.same else f"outputs differ from eager: {each.detail}")
         yield "; ".join((*parts, each.limit))
-
-
-def _loaded(bench: Bench) -> list[CarriedCode]:
-    return [each for each in bench.carried if each.seconds is not None and not each.error]
 
 
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from tcready.schema.bench import (
     ArmBench,
     Bench,
     BenchCase,
+    CarriedCode,
     CheckItem,
     Figure,
     Items,
@@ -211,6 +212,31 @@ def full_bench() -> Bench:
         21,
         412.0,
         ("max-autotune was not asked for", "the fifth process of decode: the budget was spent"),
+        carried=(
+            CarriedCode(
+                "cache_artifacts",
+                "default",
+                5.02,
+                0.04,
+                bytes=923_431,
+                same=True,
+                limit="Dynamo traces the code again",
+                save_code="with torch.no_grad():\n    output = model(*args, **kwargs)",
+                load_code="model = torch.compile(model)",
+            ),
+            CarriedCode(
+                "aot_compile",
+                "default",
+                0.113,
+                0.085,
+                16.1,
+                1_398_976,
+                same=False,
+                detail="output 0 of call 1 differs by 40 %",
+                limit="a call that fails a guard raises",
+            ),
+            CarriedCode("precompile", "default", error="this torch has no <capture> & load"),
+        ),
     )
 
 
@@ -250,4 +276,8 @@ def hostile_bench(everything: str) -> Bench:
         1,
         1.0,
         (everything,),
+        carried=(
+            CarriedCode("aot_compile", everything, 1.0, detail=everything, limit=everything, load_code=everything),
+            CarriedCode("precompile", everything, error=everything),
+        ),
     )
