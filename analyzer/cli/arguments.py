@@ -298,6 +298,8 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
     if option.kind == "flag":
         flag = f"{flag}/--no-{each.name}" if option.paired else flag
         more |= {"is_flag": True}
+        if each.default is True:
+            more |= {"default": True}
     elif option.at_command is None:
         pass  # without it another default holds, which the help says in words
     elif option.kind in ("choice", "number", "share", "count", "text") and each.default is not None:

@@ -188,8 +188,6 @@ def measure(work: Schedule) -> bool:
     if not wanted.quick:
         _warm(work)
     _more_parity(work, budget)
-    if wanted.carry and not wanted.quick:
-        _carry(work)
     return True
 
 
@@ -198,6 +196,20 @@ def measure_more(work: Schedule) -> None:
     first = 1 + max((each.request.seed for each in work.done if each.purpose == "steady"), default=0)
     for number in range(first, work.wanted.at_least + EXTRA):
         _steady(work, number)
+
+
+def carry(work: Schedule) -> None:
+    """Measure starts with code that another process compiled and saved, in every way of this torch. Only the code of the
+    arm `default` is saved: these ways compile with their own lines. It does nothing if that was not requested."""
+    arms = tuple(arm for arm in work.remaining_arms if arm.name == "default")
+    if not arms or not work.wanted.carry or work.wanted.quick or work.alone:
+        return
+    base = BenchRequest("carry", arms, **work.step, carried=str(work.room / SAVED))
+    answer = work.ask("carry_save", base, "saving compiled code")
+    for saved in answer.carried if answer is not None else ():
+        if not saved.error:
+            loading = dataclasses.replace(base, way=saved.way)
+            work.ask("carry_load", loading, f"first call of {arms[0].name}, loaded as saved by {saved.way}")
 
 
 def soak(work: Schedule, arm: Arm, seconds: float) -> None:
@@ -395,20 +407,6 @@ def _cold(work: Schedule) -> None:
             artifacts=str(work.room / f"{arm.name}-{CARRIED}") if arm.code and not work.wanted.quick else None,
         )
         work.ask("cold", request, f"first call of {arm.name}, nothing cached")
-
-
-def _carry(work: Schedule) -> None:
-    """Measure starts with code that another process compiled and saved, in every way of this torch. Only the code of the
-    arm `default` is saved: these ways compile with their own lines."""
-    arms = tuple(arm for arm in work.remaining_arms if arm.name == "default")
-    if not arms:
-        return
-    base = BenchRequest("carry", arms, **work.step, carried=str(work.room / SAVED), works=True)
-    answer = work.ask("carry_save", base, "saving compiled code")
-    for saved in answer.carried if answer is not None else ():
-        if not saved.error:
-            loading = dataclasses.replace(base, way=saved.way)
-            work.ask("carry_load", loading, f"first call of {arms[0].name}, loaded as saved by {saved.way}")
 
 
 def _fed(work: Schedule, loader: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from tcready.dynamic.bench_variants import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import observe, refuse_trace_folder
-from tcready.dynamic.schedule import Schedule, budget_of, measure, measurement_options, process_of
+from tcready.dynamic.schedule import Schedule, budget_of, carry, measure, measurement_options, process_of
 from tcready.dynamic.worker.core.request import write_json
 from tcready.dynamic.worker_process import RunRequest
 from tcready.portable.option_fields import Declared, Kind, declared, words
@@ -123,7 +123,8 @@ def _add_measurements(seen: Observation, request: RunRequest, given: argparse.Na
         run = replace(request, options=request.options.without_studies())
         ends = began + budget_of(wanted)
         work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
-        measure(work)
+        if measure(work):
+            carry(work)
     settings = measurement_options(request.options, wanted)
     ran = BenchRun(
         arms,

@@ -285,6 +285,7 @@ def measure_bench(
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:
                 schedule.measure_more(work)
+            schedule.carry(work)
             if wanted.soak is not None and alone:
                 work.cut.append(f"soak: not run: {alone}")
             elif wanted.soak is not None:

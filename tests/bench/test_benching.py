@@ -547,6 +547,11 @@ def test_code_is_loaded_in_the_ways_in_which_it_was_saved_and_last(monkeypatch: 
     without = Processes(monkeypatch, takes=4)
     measured(without, DEFAULT, carry=False)
     assert "carry default" not in without.kinds()
+    close = Processes(monkeypatch, takes=4)
+    close.compiled = 0.98
+    measured(close, DEFAULT)
+    assert close.kinds().count("steady eager+default") > 3
+    assert close.kinds()[-1] == "carry default"
     other = Processes(monkeypatch, takes=4)
     measured(other, OTHER)
     assert not [each for each in other.asked if each.kind == "carry"]
@@ -557,6 +562,12 @@ def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytes
     measured(processes, DEFAULT, soak=600.0)
     assert processes.kinds()[-1] == "soak default"
     assert processes.asked[-1].seconds == 600.0
+
+
+def test_the_command_has_the_defaults_of_its_options() -> None:
+    given = bench.make_context("bench", ["m.py"]).params
+    assert BenchOptions(**{each.name: given[each.name] for each in dataclasses.fields(BenchOptions)}) == BenchOptions()
+    assert bench.make_context("bench", ["m.py", "--no-carry"]).params["carry"] is False
 
 
 @pytest.mark.parametrize(("budget", "timeout"), [(None, 600.0), (1e-300, 20.0), (90.0, 90.0), (900.0, 600.0)])
