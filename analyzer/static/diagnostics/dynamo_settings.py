@@ -189,7 +189,7 @@ class _Reader:
             env |= {k.arg: self.interpreter.expressions.eval(k.value, caller) for k in node.keywords if k.arg}
         if function.bound is not None and names:
             env[names[0][0].arg] = function.bound
-        self.read(info.node.body, Frame(info.module, info, -1, "high", env), sure, depth)
+        self.read(info.node.body, Frame(info.module, info, -1, env), sure, depth)
 
     def _names(self, node: ast.expr, frame: Frame) -> str:
         """Return the package name that an expression refers to; empty for anything else."""

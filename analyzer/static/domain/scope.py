@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tcready.schema.enums import Confidence
-from tcready.static.domain.facts import Asker, Condition, DecidedBy, Enclosing, Where
+from tcready.static.domain.facts import Asker, DecidedBy, Where
+from tcready.static.domain.path_state import START, PathState
 from tcready.static.domain.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.frontend.index import FunctionInfo, ModuleInfo
 from tcready.static.frontend.source import nodes_in
@@ -20,48 +20,25 @@ SAME = "_same_objects"
 """The attribute of a function that holds which of its names are one object."""
 
 
-Situation: TypeAlias = Literal[
-    "conditional", "conditions", "confidence", "enclosing", "exits", "gradients", "multi_path", "without_gradients"
-]
-"""The state of a frame at the place that is being interpreted."""
+class _OnPath:
+    """Sets the path of a frame in a context, and restores it on leaving; the variables too, if the context is that of an
+    expression: all but those that a `:=` in it binds."""
 
+    __slots__ = ("_after", "_before", "_env", "_frame", "_node")
 
-class _Restoring:
-    """Sets state of a frame in a context, and restores all of it on leaving."""
-
-    __slots__ = ("_after", "_before", "_frame")
-
-    def __init__(self, frame: Frame, after: Mapping[Situation, object]) -> None:
-        self._frame = frame
-        self._before = [(name, getattr(frame, name)) for name in after]
-        self._after = after
+    def __init__(self, frame: Frame, after: PathState, node: ast.expr | None) -> None:
+        self._frame, self._after, self._node = frame, after, node
+        self._before, self._env = frame.path, frame.env
 
     def __enter__(self) -> None:
-        for name, value in self._after.items():
-            setattr(self._frame, name, value)
+        self._frame.path = self._after
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name, value in self._before:
-            setattr(self._frame, name, value)
-
-
-class _ScopedRefinement(_Restoring):
-    """Restores the frame after an expression, except names that its `:=` bind."""
-
-    __slots__ = ("_env", "_node")
-
-    def __init__(self, frame: Frame, node: ast.expr) -> None:
-        names: tuple[Situation, ...] = ("conditional", "conditions", "confidence", "enclosing")
-        super().__init__(frame, {name: getattr(frame, name) for name in names})
-        self._env, self._node = frame.env, node
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._frame.env = with_walrus(self._env, self._node, self._frame)
+        self._frame.path = self._before
+        if self._node is not None:
+            self._frame.env = with_walrus(self._env, self._node, self._frame)
 
 
 class ReturnedValue(NamedTuple):
@@ -78,8 +55,8 @@ class Frame:
     module: ModuleInfo
     function: FunctionInfo | None
     context: int
-    confidence: Confidence
     env: Env
+    path: PathState = START
     parent: Frame | None = None
     """The enclosing function's frame, for a nested function."""
     key: int = 0
@@ -93,23 +70,10 @@ class Frame:
     """Environments at each `return` of a function that has defined others, which may capture them."""
     exits: list[Env] = field(default_factory=list)
     """Environments at `break` and `continue` of the innermost loop."""
-    enclosing: tuple[Enclosing, ...] = ()
-    conditional: bool = False
-    """Below a branch taken by a Python value that the source does not decide."""
-    multi_path: bool = False
-    """Below one of several branches that are all followed: an assignment here may not have run."""
     caught: bool = False
     """Inside a `try` of this function after which it continues if something is raised."""
     decided_by: DecidedBy | None = None
     """The origin of the current test's result; None as long as the source decides it."""
-    conditions: tuple[Condition, ...] = ()
-    """The conditions for this place that the source does not decide."""
-    gradients: bool = False
-    """Below a `with` of this function that turns gradients on."""
-    without_gradients: bool = False
-    """Below one that turns them off."""
-    guarding: bool = False
-    """The current test is that of an `if` that only raises."""
     asker: Asker | None = None
     """The statement with the current test."""
     outside: dict[str, str] = field(default_factory=dict)
@@ -117,28 +81,24 @@ class Frame:
     depth: int = 0
     line: int = 0
     """The line of the current statement."""
-    where: Where | None = None
-    """The last place returned."""
+    where: tuple[PathState, Where] | None = None
+    """The last place returned, and the path to it."""
 
     @property
     def symbol(self) -> str:
         return self.function.symbol if self.function else "<module>"
 
-    def inside(self, *words: Enclosing) -> _Restoring:
-        """Evaluate in this context as inside such statements too."""
-        return _Restoring(self, {"enclosing": (*self.enclosing, *words), "confidence": self.confidence})
+    def on(self, path: PathState) -> _OnPath:
+        """Continue in this context on another path."""
+        return _OnPath(self, path, None)
 
-    def no_surer_than(self, confidence: Confidence) -> _Restoring:
+    def no_surer_than(self, confidence: Confidence) -> _OnPath:
         """Evaluate in this context with at most that confidence."""
-        return _Restoring(self, {"confidence": confidence})
+        return _OnPath(self, self.path.at_most(confidence), None)
 
-    def preserve(self, *names: Situation) -> _Restoring:
-        """Restore these on leaving the context; inside, they may be set."""
-        return _Restoring(self, {name: getattr(self, name) for name in names})
-
-    def scoped_refinement(self, node: ast.expr) -> _ScopedRefinement:
-        """Restore variables and confidence on leaving the context; inside, the tests in `node` may narrow them."""
-        return _ScopedRefinement(self, node)
+    def scoped(self, node: ast.expr) -> _OnPath:
+        """Restore variables and path on leaving the context; inside, the tests in `node` may narrow them."""
+        return _OnPath(self, self.path, node)
 
     def resume(self) -> None:
         """Return a value after a break, where earlier results come in from outside: a single number is known then."""

@@ -105,7 +105,7 @@ class _Body:
         env: dict[str, Value] = {}
         if owner is not None and self._parameters:
             env[self._parameters.pop(0)] = owner
-        self._frame = Frame(info.module, info, -1, "high", env)
+        self._frame = Frame(info.module, info, -1, env)
 
     def parameters_for(self, purpose: Purpose) -> frozenset[str]:
         """Return the optional parameters with that role, including those passed on to it."""

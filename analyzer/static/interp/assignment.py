@@ -174,7 +174,7 @@ class Assignment(Component):
                 unknown = all(isinstance(v, (Plain, Unknown)) for v in options(value))
                 if unknown and self.engine.classes.mro(option.cls).functions(target.attr):
                     continue  # a method that is wrapped, or written anew, does what it did as often as not
-                passed_by = bool(self.engine.untraced) and frame.confidence == "low"
+                passed_by = bool(self.engine.untraced) and frame.path.confidence == "low"
                 self.engine.heap[option].update(target.attr, value, strong=strong, unusual=passed_by)
                 self.engine.containers.note(option, target.attr)
                 mro = self.engine.classes.mro(option.cls)
@@ -212,7 +212,7 @@ class Assignment(Component):
         """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""
         if self.engine.untraced:
             return
-        if frame.multi_path:
+        if frame.path.multi_path:
             value = join(self.engine.attributes.class_member(owner, name, frame), value)
         if not isinstance(value, Const) or not isinstance(value.value, (bool, type(None))):
             value = widen(value)  # what counts has no end
@@ -225,14 +225,14 @@ class Assignment(Component):
         """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
         for info in self.engine.classes.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ():
-            self.engine.functions.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.confidence)
+            self.engine.functions.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.path.confidence)
         return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run the setter of a property if its class has one."""
         for info in self.engine.classes.mro(owner.cls).functions(name)[1:]:
             if info.is_setter:
-                self.engine.functions.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
+                self.engine.functions.invoke(Function(info, owner), (value,), {}, frame, frame.path.confidence)
                 return True
         holder = self.engine.classes.mro(owner.cls).holder(name)
         if holder is None or not isinstance(holder.assigned.get(name), ast.Call):

@@ -410,7 +410,9 @@ class Attributes(Component):
                 return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
-            return self.engine.functions.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
+            return self.engine.functions.invoke(
+                Function(getter[0], owner), (Const(name),), {}, frame, frame.path.confidence
+            )
         annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:
             return self.engine.annotations.annotation(annotated, owner.cls.module, sure=False)
@@ -474,7 +476,7 @@ class Attributes(Component):
             first = positional(info.node.args)[0][0].arg
             for node in info.nodes:
                 if isinstance(node, ast.Assign) and any(_is_attribute(t, first, name) for t in node.targets):
-                    frame = Frame(info.module, info, -1, "high", {first: owner}, depth=ASSUMED_DEPTH)
+                    frame = Frame(info.module, info, -1, {first: owner}, depth=ASSUMED_DEPTH)
                     with self.engine.outside_trace():
                         made = self.engine.expressions.eval(_written_for(node.value, info), frame)
                     found += (v for v in options(made) if not isinstance(v, (Const, Plain)))
@@ -519,7 +521,7 @@ class Attributes(Component):
         """Run what a class does when it is called without arguments, if that is possible; a module is made with
         arguments nobody knows."""
         if mro.is_module or mro.container:
-            self.engine.objects.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
+            self.engine.objects.initialise(owner, Frame(owner.cls.module, None, -1, {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
@@ -569,7 +571,7 @@ class Attributes(Component):
     ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
-            value = self.engine.functions.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
+            value = self.engine.functions.invoke(Function(defined[0], owner), (), {}, frame, frame.path.confidence)
             if isinstance(owner, Instance) and self._is_cached(self.engine.classes.mro(cls), defined[0].name):
                 self.engine.heap[owner].update(defined[0].name, value, strong=True)
             return value

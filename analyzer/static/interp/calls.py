@@ -107,17 +107,17 @@ class CallComponent(Component):
                 self._emit_super_init(site, site.frame.function)
         if isinstance(function, Choice) and function.likely:
             self.engine.unresolved.emit_unresolved(site.node, site.frame, function)
-            lower = self.engine.names.unlikely(site.frame)
+            path = self.engine.forks.pass_by(site.frame)
             usual = self.call(likely(function), site)
-            if lower is None:
+            if path is None:
                 return prefer(usual, UNKNOWN)
-            with site.frame.no_surer_than(lower):
+            with site.frame.on(path):
                 rest = join(*(v for v in function.options[function.likely :] if v != NONE))
                 return prefer(usual, self.call(rest, site))
         candidates = [function]
         if isinstance(function, Choice):
             candidates = [c for c in function.options if not is_none(c)] or candidates
-        confidence = site.frame.confidence
+        confidence = site.frame.path.confidence
         if len(candidates) > 1 and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             # what is kept in a row to be called by its place has its turn, however many there are
             many = len(candidates) > MANY and not isinstance(site.node.func, ast.Subscript)
@@ -128,10 +128,7 @@ class CallComponent(Component):
         became: str | None = None
         for candidate in candidates:
             supposed = len(candidates) > 1 and self._is_supposed(candidate, candidates)
-            if supposed and site.frame.confidence == "high":
-                with site.frame.no_surer_than("medium"):
-                    result = self.call_one(candidate, site)
-            else:
+            with site.frame.no_surer_than("medium" if supposed else "high"):
                 result = self.call_one(candidate, site)
             if result is None and became in (None, *RESOLVED):
                 became = call_statistics.unresolved(candidate, site.node.func)
@@ -183,7 +180,7 @@ class CallComponent(Component):
         if isinstance(function, Function):
             if function.breaks:
                 self._emit_call(site, function, f"{function.breaks}()", None, None, None)
-            if "try" in site.frame.enclosing and not self.engine.functions.takes(function, site):
+            if "try" in site.frame.path.enclosing and not self.engine.functions.takes(function, site):
                 self.engine.emit(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
             self.engine.sparse.emit_sparse_argument(function, site)
@@ -339,7 +336,7 @@ class CallComponent(Component):
         """Return whether a flag set on a tensor affects that tensor alone: a torch that traces it breaks only if results
         of the tensor leave the graph with gradients, and without them nothing but the tensor itself would."""
         made_here = isinstance(tensor, Tensor) and not tensor.graph_input and not tensor.leaf
-        off = self.engine.training is False and not frame.gradients
+        off = self.engine.training is False and not frame.path.gradients
         return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
@@ -486,7 +483,7 @@ class CallComponent(Component):
         """Call a method that a module inherits from nn.Module."""
         # what fills a module that is made without its sizes is registered for that alone
         for_some = name != "register_forward_hook" and (
-            "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
+            "with_kwargs" in site.keywords or site.frame.path.conditional or bool(site.frame.path.conditions)
         )
         if name in HOOK_STORES and site.args and self.engine.untraced and made.ident and not for_some:
             known = self.engine.heap[made].attributes.get(HOOK_STORES[name])
@@ -738,7 +735,7 @@ class CallComponent(Component):
     def _walked_back(self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite) -> None:
         """Trace the backward with the call, as Dynamo does if a gradient is needed: none is for inputs of the model."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
-        if site.frame.without_gradients or all(tensor.graph_input for tensor in given):
+        if site.frame.path.without_gradients or all(tensor.graph_input for tensor in given):
             return
         given_back = result.items if isinstance(result, Sequence) else None
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))

@@ -294,7 +294,7 @@ class Classes(Component):
                             self.engine.functions.apply_decorators(info, frame)
         for filler in self._fillers(module):
             if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
-                self.engine.statements.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
+                self.engine.statements.block([filler.statement], Frame(module, None, -1, {}, depth=frame.depth))
 
     def _fillers(self, module: ModuleInfo) -> tuple[Filler, ...]:
         """Statements of a module that may change a table while it is imported."""
@@ -310,13 +310,13 @@ class Classes(Component):
                 site = ast.copy_location(ast.Call(node, [], []), node)
                 self.engine.calls.call(
                     self.engine.expressions.eval(node, frame),
-                    CallSite(site, (Class(cls),), {}, frame, frame.confidence),
+                    CallSite(site, (Class(cls),), {}, frame, frame.path.confidence),
                 )
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if self._speaks(info, name):
                 self.engine.functions.invoke(
-                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.confidence
+                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.path.confidence
                 )
         for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
@@ -324,7 +324,7 @@ class Classes(Component):
                 body += [(each, UNKNOWN) for each in cls.functions]
                 made = (Const(cls.name), Sequence("tuple", None, UNKNOWN), Mapping(tuple(body), None))
                 self.engine.functions.invoke(
-                    Function(info, Class(cls)), made, self._keywords(cls, frame), frame, frame.confidence
+                    Function(info, Class(cls)), made, self._keywords(cls, frame), frame, frame.path.confidence
                 )
 
     def _speaks(self, info: FunctionInfo, name: str) -> bool:
@@ -417,7 +417,7 @@ class Classes(Component):
             holder.assigned.get(other)
         if not statements:
             return None
-        frame = Frame(holder.module, None, -1, "high", {}, depth=self.engine.names.module_frame(holder.module).depth)
+        frame = Frame(holder.module, None, -1, {}, depth=self.engine.names.module_frame(holder.module).depth)
         around = self.engine.names.module_frame(holder.module)
         methods = ((other, found[-1]) for other in needed if (found := holder.functions.get(other)))
         frame.env.update({other: self.engine.functions.apply_decorators(info, around) for other, info in methods})

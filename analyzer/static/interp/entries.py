@@ -110,7 +110,7 @@ class Entries(Component):
         return frame.context
 
     def _entry_frame(self, module: ModuleInfo) -> Frame:
-        frame = Frame(module, None, len(self.engine.contexts), "high", {})
+        frame = Frame(module, None, len(self.engine.contexts), {})
         self.engine.entry = frame.context
         if self.engine.replay is not None:
             self.engine.replay.begin_entry(str(module.path))

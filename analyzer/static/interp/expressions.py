@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -212,34 +211,27 @@ class Expressions(Component):
         first: list[Value] = []
         """Its most likely values."""
         guess: Value | None = None
-        with frame.scoped_refinement(node):
+        with frame.scoped(node):
             for operand in node.values[:-1]:
-                value, about = self.engine.truth.evaluate_with_cause(
-                    frame, partial(self.engine.truth.truthy, operand, kind, frame)
-                )
-                answer = self.engine.truth.answer(value)
+                value, fork = self.engine.forks.ask_value(operand, kind, frame)
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
                     with self.engine.outside_trace():
                         value = self.eval(operand, frame)
-                if answer.decided == short:
+                if fork.decided == short:
                     values.append(value)
                     break
-                if answer.decided is None:
+                if fork.decided is None:
                     values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
-                    if answer.likely == short and guess is None:
+                    if fork.usual == short and guess is None:
                         guess = join(*first, likely(value))
-                        lower = self.engine.names.unlikely(frame, answer.types)
-                        if lower is None:
-                            values.append(UNKNOWN)
-                            break
-                        frame.confidence = lower
-                    elif answer.likely is None:
+                    elif fork.usual is None:
                         bare = values[-1]  # it is the result only if it ends the chain
                         first.append(Const(short) if is_flag(bare) else bare)
-                self.engine.truth.follow(operand, kind == "and", answer, about, frame)
-                frame.env = self.engine.truth.narrow(operand, kind == "and", frame)
+                if not self.engine.forks.enter(fork, kind == "and", frame):
+                    values.append(UNKNOWN)
+                    break
             else:
                 values.append(self.eval(node.values[-1], frame))
         if guess is None:
@@ -250,27 +242,16 @@ class Expressions(Component):
         return found if guess == found else prefer(guess, found)
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
-        around, frame.asker = frame.asker, node
-        answer, about = self.engine.truth.evaluate_with_cause(
-            frame, partial(self.engine.truth.test, node.test, "ifexp", frame)
-        )
-        frame.asker = around
+        fork = self.engine.forks.ask(node.test, "ifexp", frame, node)
         values: list[Value] = []
         guess: Value | None = None
         for taken, side in ((True, node.body), (False, node.orelse)):
-            if answer.decided not in (None, taken):
+            if fork.decided is (not taken):
                 continue
-            with frame.scoped_refinement(side):
-                if answer.likely is not None and answer.likely != taken:
-                    lower = self.engine.names.unlikely(frame, answer.types)
-                    if lower is None:
-                        values.append(UNKNOWN)
-                        continue
-                    frame.confidence = lower
-                self.engine.truth.follow(node.test, taken, answer, about, frame)
-                frame.env = self.engine.truth.narrow(node.test, taken, frame)
-                values.append(self.eval(side, frame))
-            if answer.decided is None and answer.likely == taken:
+            with frame.scoped(side):
+                followed = self.engine.forks.enter(fork, taken, frame)
+                values.append(self.eval(side, frame) if followed else UNKNOWN)
+            if fork.decided is None and fork.usual == taken:
                 guess = likely(values[-1])
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
 
@@ -442,16 +423,16 @@ class Expressions(Component):
         rounds, ordered = self._rounds(node.generators, frame)
         if rounds is not None:
             lazy = kind == "iterator"
-            known = ordered or len(node.generators) > 1 or frame.confidence == "low"
+            known = ordered or len(node.generators) > 1 or frame.path.confidence == "low"
             made: dict[Round, tuple[Value, Answer]] = {}
-            with frame.no_surer_than(frame.confidence if known else "medium"):
+            with frame.no_surer_than(frame.path.confidence if known else "medium"):
                 # a variable that is given a value in it (`:=`) has that of the last round
                 for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
                     (value,), filtered = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
                     made[each] = value, filtered
             return _collect_rounds(kind, [made[each] for each in rounds], ordered)
         usual = self._usually_collected(kind, node, frame)
-        with frame.no_surer_than(frame.confidence if usual is None else "low"):
+        with frame.no_surer_than(frame.path.confidence if usual is None else "low"):
             found, filtered = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         if filtered.likely is False:
@@ -486,7 +467,7 @@ class Expressions(Component):
         if known is not None:
             return known
         usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
-        with frame.no_surer_than(frame.confidence if usual is None else "low"):
+        with frame.no_surer_than(frame.path.confidence if usual is None else "low"):
             found, filtered = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
         if filtered.likely is False:
@@ -565,7 +546,7 @@ class Expressions(Component):
         apart = not self.engine.untraced and sys.version_info < F.INLINED
         holds = apart and self._holds_torch(node, frame)
         around: F.Enclosing = "function" if holds else "comprehension"
-        with frame.scoped_refinement(node):
+        with frame.scoped(node):
             frame.env = dict(frame.env)
             for number, generator in enumerate(generators):
                 given = self.eval(generator.iter, frame)
@@ -579,21 +560,15 @@ class Expressions(Component):
                     lazy = True
                     if apart and not holds and not self._counts_modules(generator.iter, frame):
                         self.engine.emit(F.Alone(self.engine.where(frame), node, by_its_own=True, compiled=False))
-                frame.enclosing = (*frame.enclosing, "iterator" if lazy else around)
+                frame.path = frame.path.inside("iterator" if lazy else around)
                 for condition in generator.ifs:
-                    asking = partial(self.engine.truth.test, condition, "comprehension", frame)
-                    answer, about = self.engine.truth.evaluate_with_cause(frame, asking)
+                    fork = self.engine.forks.ask(condition, "comprehension", frame)
                     filtered = Answer(
-                        combine_answers((filtered.decided, answer.decided), False),
-                        combine_answers((filtered.likely, answer.likely), False),
+                        combine_answers((filtered.decided, fork.decided), False),
+                        combine_answers((filtered.likely, fork.usual), False),
                     )
-                    if answer.likely is False:
-                        lower = self.engine.names.unlikely(frame)
-                        if answer.decided is False or lower is None:
-                            return [UNKNOWN for _ in parts], filtered
-                        frame.confidence = lower
-                    self.engine.truth.follow(condition, True, answer, about, frame)
-                    frame.env = self.engine.truth.narrow(condition, True, frame)
+                    if not self.engine.forks.enter(fork, True, frame):
+                        return [UNKNOWN for _ in parts], filtered
             return [self.eval(part, frame) for part in parts], filtered
 
     def _emit_comprehension(self, node: Comprehension, given: Value, frame: Frame) -> None:
@@ -726,20 +701,20 @@ class Expressions(Component):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
         stored = self.engine.heap.changes.attributes
         before = len(stored)
-        made = self.engine.calls.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
+        made = self.engine.calls.call(function, CallSite(node, args, keywords, frame, frame.path.confidence, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
         if not self.engine.untraced and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):
             self._emit_consumed(node, function, made, frame)
         if not self.engine.untraced and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             self._emit_spread(node, node.args[0].value, function, frame)
-        if isinstance(node.func, ast.Attribute) and not (self.engine.untraced or frame.enclosing):
+        if isinstance(node.func, ast.Attribute) and not (self.engine.untraced or frame.path.enclosing):
             self._emit_in_arguments(node, function, made, (*args, *keywords.values()), frame)
         return made
 
     def _emit_method_of_new(self, node: ast.Call, owner: ast.expr, function: Value, frame: Frame) -> None:
         """Emit the call of a method of an object that was made in this function, or by a function that it called."""
-        if self.engine.untraced or frame.function is None or frame.enclosing:
+        if self.engine.untraced or frame.function is None or frame.path.enclosing:
             return
         bound = {value.bound for value in options(likely(function)) if isinstance(value, Function)}
         given = self.engine.contexts[frame.context].arguments
@@ -784,7 +759,7 @@ class Expressions(Component):
         else:
             followed = isinstance(usual, Function)
         later = isinstance(made, Sequence) and made.kind == "iterator"
-        if not followed or later or frame.function is None or not {*frame.enclosing} <= {"with"}:
+        if not followed or later or frame.function is None or not {*frame.path.enclosing} <= {"with"}:
             return
         generators = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
         if _lacks(generators, node, frame, frame.function):
@@ -796,7 +771,7 @@ class Expressions(Component):
         or a container of modules are iterated anew.)"""
         if not isinstance(generator, ast.GeneratorExp) or isinstance(likely(function), External):
             return
-        if frame.function is None or not {*frame.enclosing} <= {"with"}:
+        if frame.function is None or not {*frame.path.enclosing} <= {"with"}:
             return
         with self.engine.outside_trace():
             walked = likely(self.eval(generator.generators[0].iter, frame))

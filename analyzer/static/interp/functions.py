@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from tcready.schema.enums import Confidence
 from tcready.static.domain.facts import Alone, undecided
+from tcready.static.domain.path_state import PathState
 from tcready.static.domain.scope import Env, Frame, ReturnedValue, positional
 from tcready.static.domain.values import (
     NONE,
@@ -232,7 +233,7 @@ class Functions(Component):
         before = self.engine.switched
         situation_key = self._situation_key(function, env)
         situation = self._situation(situation_key)
-        around = (confidence, loud, frame.conditional)
+        around = (confidence, loud, frame.path.conditional)
         replay = self.engine.replay
         if replay is not None and function.closure:
             replay.used(function.closure)
@@ -250,7 +251,7 @@ class Functions(Component):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = (situation, confidence, frame.conditional)
+        idle = (situation, confidence, frame.path.conditional)
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
@@ -297,10 +298,9 @@ class Functions(Component):
             info.module,
             info,
             context,
-            confidence,
             env,
+            PathState(confidence, frame.path.conditional),
             self._closures.get(function.closure),
-            conditional=frame.conditional,
             depth=frame.depth + 1,
             filled=_tables(info, env),
         )
@@ -401,18 +401,18 @@ class Functions(Component):
         edge = frame.context, callee
         if self.engine.replay is not None and edge not in self.engine.edges:
             self.engine.replay.linked(*edge)
-        self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
+        self.engine.edges.setdefault(edge, {})[frame.path.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
-        if known is None or len(undecided(frame.conditions)) < len(undecided(known)):
-            self.engine.under[edge] = frame.conditions
+        if known is None or len(undecided(frame.path.conditions)) < len(undecided(known)):
+            self.engine.under[edge] = frame.path.conditions
 
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
         node = info.node
         if isinstance(node, ast.Lambda):
             return self.engine.expressions.eval(node.body, frame)
         if self.engine.statements.block(node.body, frame):
-            frame.returned.append(ReturnedValue(NONE, frame.confidence != "low"))
+            frame.returned.append(ReturnedValue(NONE, frame.path.confidence != "low"))
             frame.end()
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))

@@ -23,6 +23,7 @@ from tcready.static.interp.containers import Containers
 from tcready.static.interp.entries import Entries
 from tcready.static.interp.enum_semantics import Members
 from tcready.static.interp.expressions import Expressions
+from tcready.static.interp.forks import Forks
 from tcready.static.interp.functions import Functions
 from tcready.static.interp.interfaces import (
     AnnotationsInterface,
@@ -34,6 +35,7 @@ from tcready.static.interp.interfaces import (
     Context,
     EnumsInterface,
     ExpressionsInterface,
+    ForksInterface,
     FunctionsInterface,
     Generic,
     NamesInterface,
@@ -140,6 +142,7 @@ class Interpreter:
         self.annotations: AnnotationsInterface = Annotations(self)
         self.attributes: AttributesInterface = Attributes(self)
         self.truth: TruthInterface = Questions(self)
+        self.forks: ForksInterface = Forks(self)
         self.patterns: PatternsInterface = Matching(self)
         self.protocols: ProtocolsInterface = Protocols(self)
         self.records: RecordsInterface = Records(self)
@@ -168,28 +171,15 @@ class Interpreter:
 
     def is_strong(self, frame: Frame) -> bool:
         """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
-        return bool(self.untraced) and not (frame.conditional or frame.multi_path)
+        return bool(self.untraced) and not (frame.path.conditional or frame.path.multi_path)
 
     def where(self, frame: Frame) -> F.Where:
         """Return the position of `frame`, for a fact."""
-        known = frame.where
-        if (
-            known is None
-            or known.enclosing is not frame.enclosing
-            or known.conditions is not frame.conditions
-            or known.confidence != frame.confidence
-            or known.conditional != frame.conditional
-        ):
-            known = frame.where = F.Where(
-                str(frame.module.path),
-                frame.symbol,
-                frame.context,
-                frame.enclosing,
-                frame.confidence,
-                frame.conditional,
-                frame.conditions,
-            )
-        return known
+        path = frame.path
+        if frame.where is None or frame.where[0] is not path:
+            state = path.enclosing, path.confidence, path.conditional, path.conditions
+            frame.where = path, F.Where(str(frame.module.path), frame.symbol, frame.context, *state)
+        return frame.where[1]
 
     def emit(self, fact: F.Fact) -> None:
         """Keep a fact, unless what runs is not compiled."""

@@ -7,8 +7,6 @@ import builtins
 import sys
 from typing import cast
 
-from tcready.schema.display_paths import is_installed
-from tcready.schema.enums import Confidence
 from tcready.static.domain.scope import Frame
 from tcready.static.domain.values import (
     NONE,
@@ -17,7 +15,6 @@ from tcready.static.domain.values import (
     Const,
     External,
     ExternalInstance,
-    FloatType,
     Function,
     Instance,
     Mapping,
@@ -43,7 +40,7 @@ IMPORT_DEPTH = 8
 
 
 class NameComponent(Component):
-    """Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
+    """Names: what a module binds, what an import brings."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -52,17 +49,16 @@ class NameComponent(Component):
         self._busy: set[tuple[ModuleInfo, str]] = set()
         """Names that are being evaluated."""
         self._starred: dict[tuple[ModuleInfo, str], ModuleInfo | None] = {}
-        self._installed: dict[ModuleInfo, bool] = {}
 
     def module_frame(self, module: ModuleInfo) -> Frame:
         """Return the frame of the code that a module runs at import."""
         if module not in self._module_frames:
-            self._module_frames[module] = Frame(module, None, -1, "high", {}, depth=IMPORT_DEPTH)
+            self._module_frames[module] = Frame(module, None, -1, {}, depth=IMPORT_DEPTH)
         return self._module_frames[module]
 
     def ask(self, module: ModuleInfo) -> None:
         """A model that a module makes at import was requested: it is followed as deep as any other."""
-        self._module_frames[module] = Frame(module, None, -1, "high", {})
+        self._module_frames[module] = Frame(module, None, -1, {})
 
     def resolve_name(self, name: str, frame: Frame) -> Value:
         """Return the value of a bare name: a variable, a name of the module, a builtin."""
@@ -108,7 +104,7 @@ class NameComponent(Component):
         try:
             with self.engine.outside_trace():
                 value = self._bound_to(module, self._reached_bindings(module, name, found))
-                if self.unlikely(self.module_frame(module)) is not None:
+                if self.engine.forks.pass_by(self.module_frame(module)) is not None:
                     value = prefer(value, self._bound_to(module, found))  # elsewhere it goes the other way
         finally:
             self._busy.discard(key)
@@ -296,17 +292,3 @@ class NameComponent(Component):
                 self._busy.discard(key)
             self._globals[key] = brought_in(join(*found)) if found else UNKNOWN
         return self._globals[key]
-
-    def unlikely(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> Confidence | None:
-        """Return the confidence that code runs which the defaults skip; None to ignore it.
-
-        A project's own options are meant to be used, so code that they enable is read, and shown on request. Most options
-        of an installed package are never used, so code that they enable says nothing about the model at hand. Code that
-        runs if the model computes in one of `types` is always followed: any model may be cast.
-        """
-        if types:
-            return "low"
-        module = frame.module
-        if module not in self._installed:
-            self._installed[module] = is_installed(str(module.path))
-        return "low" if self.engine.low or not self._installed[module] else None

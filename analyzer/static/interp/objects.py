@@ -87,7 +87,7 @@ class Objects(Component):
 
     def _built(self, root: Instance) -> Instance:
         cls = root.cls
-        self.initialise(root, Frame(cls.module, None, -1, "high", {}))
+        self.initialise(root, Frame(cls.module, None, -1, {}))
         if self.engine.training:
             with self.engine.outside_trace():
                 self._set_to_train(root, set())
@@ -476,7 +476,7 @@ class Objects(Component):
         missing = isinstance(value, Const) and all(
             isinstance(member, Const) and member.value != value.value for member in known
         )
-        if complete and missing and "try" in site.frame.enclosing and not mro.functions("_missing_"):
+        if complete and missing and "try" in site.frame.path.enclosing and not mro.functions("_missing_"):
             self.engine.emit(F.NoMember(self.engine.where(site.frame), site.node, site.args[0]))
 
     def _constants_of(self, cls: Class, site: CallSite) -> tuple[object, ...]:

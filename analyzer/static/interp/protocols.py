@@ -102,7 +102,7 @@ class Protocols(Component):
         defined = mro.functions(name)[:1]
         found = [
             self.engine.functions.invoke(
-                Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.confidence
+                Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.path.confidence
             )
             for info in defined
             for value in options(
@@ -325,7 +325,7 @@ class Protocols(Component):
             return lift(lambda v: self._member(base, members, v, frame), index)
         picks = self.engine.classes.mro(base.info).functions("__class_getitem__") if isinstance(base, Class) else []
         if picks:
-            return self.engine.functions.invoke(Function(picks[0], base), (index,), {}, frame, frame.confidence)
+            return self.engine.functions.invoke(Function(picks[0], base), (index,), {}, frame, frame.path.confidence)
         if base == External("sys.modules") and isinstance(index, Const):
             module = self.engine.program.module(str(index.value))
             return UNKNOWN if module is None else Module(module)
@@ -441,7 +441,7 @@ class Protocols(Component):
         if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [
-                self.engine.functions.invoke(option.bound_to(owner), (), {}, frame, frame.confidence)
+                self.engine.functions.invoke(option.bound_to(owner), (), {}, frame, frame.path.confidence)
                 for option in options(getter)
                 if isinstance(option, Function)
             ]

@@ -6,6 +6,7 @@ import ast
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -15,7 +16,6 @@ from tcready.static.domain.values import (
     NONE,
     UNKNOWN,
     UNROLL,
-    Answer,
     Choice,
     Class,
     External,
@@ -23,7 +23,6 @@ from tcready.static.domain.values import (
     Function,
     Instance,
     Mapping,
-    Plain,
     Sequence,
     Unknown,
     Value,
@@ -37,8 +36,9 @@ from tcready.static.domain.values import (
     widen,
 )
 from tcready.static.frontend.index import imports_of
+from tcready.static.interp.if_branches import IfBranches, gives_up, place_if_missing
 from tcready.static.interp.interfaces import ASSUMED_DEPTH, Component, Engine
-from tcready.static.interp.match_lowering import Fits, chain_of, subject_key, values_test
+from tcready.static.interp.match_lowering import chain_of, subject_key
 from tcready.static.library import semantics as K  # noqa: N812
 from tcready.static.library.torch_tables import ContextEntry
 
@@ -55,9 +55,7 @@ class Statements(Component):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
-        self._filling: dict[ast.If, bool] = {}
-        self._last: dict[ast.AST, frozenset[ast.If]] = {}
-        """The last tests of a function before it raises."""
+        self._branches = IfBranches(engine)
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
         """The statements equivalent to match statements."""
         self._demanded: dict[int, frozenset[str]] = {}
@@ -78,14 +76,14 @@ class Statements(Component):
         return True
 
     def _runs_by_default(self, frame: Frame) -> bool:
-        return not self.engine.untraced and frame.confidence == "high" and not frame.conditional
+        return not self.engine.untraced and frame.path.confidence == "high" and not frame.path.conditional
 
     def do_expr(self, node: ast.Expr, frame: Frame) -> None:
         self.engine.expressions.eval(node.value, frame)
 
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.engine.expressions.eval(node.value, frame) if node.value else NONE
-        frame.returned.append(ReturnedValue(value, frame.confidence != "low"))
+        frame.returned.append(ReturnedValue(value, frame.path.confidence != "low"))
         frame.end()
         if frame.key:
             frame.left.append(frame.env)
@@ -161,158 +159,42 @@ class Statements(Component):
             )
         self.engine.assignment.assign(target, result, frame, node.value, augmented=True, old=old)
 
-    def _fills_what_is_missing(self, node: ast.If) -> bool:
-        """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
-        if node not in self._filling:
-            place = _missing_place(node.test)
-            self._filling[node] = place is not None and any(
-                isinstance(inner, (ast.Attribute, ast.Subscript))
-                and isinstance(inner.ctx, ast.Store)
-                and ast.unparse(inner) == place
-                for inner in ast.walk(node)
-            )
-        return self._filling[node]
-
-    def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Return whether an object under construction gets an attribute here that it lacks: one of the branches that set
-        that attribute runs, however unlikely each is."""
-        if not self.engine.untraced:
-            return False
-        nodes = (inner for statement in body for inner in ast.walk(statement))
-        stored = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
-        owners = (
-            (self.engine.names.resolve_name(place.value.id, frame), place.attr)
-            for place in stored
-            if isinstance(place.value, ast.Name)
-        )
-        return any(
-            isinstance(owner, Instance) and name not in self.engine.heap[owner].attributes for owner, name in owners
-        )
-
-    def _is_filled_before(self, node: ast.If, frame: Frame) -> bool:
-        """Return whether a test reads state of the whole process that is made unless it exists, below the test or (if the
-        function returns when it exists) after it. The first use makes it permanently for all models, mostly while one is
-        built or called without being compiled."""
-        if self.engine.untraced or node.orelse or frame.function is None:
-            return False
-        missing = _place_if_missing(node.test)
-        place = _place_if_present(node.test) if missing is None else missing
-        if missing is None and not isinstance(node.body[-1], ast.Return):
-            return False
-        if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
-            return False
-        nodes = frame.function.nodes if missing is None else ast.walk(node)
-        return self._is_process_global(place, frame) and any(
-            isinstance(inner, (ast.Name, ast.Attribute))
-            and isinstance(inner.ctx, ast.Store)
-            and place is not None
-            and ast.unparse(inner) == ast.unparse(place)
-            for inner in nodes
-        )
-
-    def _is_process_global(self, place: ast.expr | None, frame: Frame) -> bool:
-        """Return whether it is a global of the file, a variable that a function stores for its inner one (`print_once =
-        once(print)`), or an attribute of an object made at import."""
-        if isinstance(place, ast.Name):
-            return frame.outside.get(place.id) in ("global", "nonlocal")
-        if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
-            return False
-        owner = self.engine.names.resolve_name(place.value.id, frame)
-        return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
-
     def do_if(self, node: ast.If, frame: Frame) -> bool:
-        if self._is_filled_before(node, frame):
+        if self._branches.is_filled_before(node, frame):
             self.engine.truth.test(node.test, "if", frame)
-            if _place_if_missing(node.test) is None:
+            if place_if_missing(node.test) is None:
                 self.block(node.body, frame)
-                frame.confidence = "low"
+                frame.path = frame.path.at_most("low")
                 return True
             with frame.no_surer_than("low"):
                 return self.block(node.body, frame)
-        frame.decided_by = None
-        frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
-        frame.asker = node
-        answer = self.engine.truth.test(node.test, "if", frame)
-        frame.guarding = False
-        undecided = answer.decided is None and frame.decided_by in F.DECIDED_OUTSIDE
-        guess = answer.likely
-        untold = (
-            answer.decided is None and guess is None and self.engine.truth.reads_unknown_attribute(node.test, frame)
-        )
-        goes_on = self._goes_on(node, frame)
-        one_of_many = undecided and guess is None and goes_on is None and _is_single_case(node.test)
-        if one_of_many and self._is_walked(node.test, frame):
-            one_of_many = False
-        elif one_of_many and not node.orelse and not self._sets_what_is_missing(node.body, frame):
-            guess = False
-        if answer.decided is None and guess is None and not self.engine.untraced and _is_outgrown(node):
-            guess = False
-        if guess is not None and _gives_up(node.body if guess else node.orelse):
-            guess = None  # a default that raises is none
-        if answer.decided is not None and _gives_up(node.body if answer.decided else node.orelse):
+        fork = self._branches.fork(node, frame)
+        arms = {True: node.body, False: node.orelse}
+        if fork.decided in fork.raises:
             # the object was made, and the call comes back: what decides the test is not as it seems
-            other = node.orelse if answer.decided else node.body
-            self._take_for_granted(node.test, not answer.decided, frame)
-            return self.block(other, frame)
-        arms = [
-            (taken, body)
-            for taken, body in ((True, node.body), (False, node.orelse))
-            if answer.decided in (None, taken)
-        ]
-        if guess is False:  # the default comes first: what the other way stores is what it may be as well
-            arms.reverse()
-        lower = self.engine.names.unlikely(frame, answer.types if guess == answer.likely else ())
-        followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
-        # of what a constructor chooses from, each is as likely
-        rare = one_of_many and guess is None and not self.engine.untraced and _arms_by_literal(node) > 2
-        conditions = frame.conditions
-        usual = answer
-        filling = answer.decided is None and answer.likely is None and self._fills_what_is_missing(node)
-        if filling:
-            usual = Answer(None, True)  # a first call finds nothing there
-        if goes_on is not None and answer.decided is None and guess is None:
-            usual = Answer(None, goes_on)  # a usual call raises nothing
-        first = self.engine.truth.in_first_call(node.test, frame) if undecided and guess is None else None
-        under = {taken: self.engine.truth.condition(node.test, taken, usual, frame.decided_by) for taken, _ in arms}
+            self._take_for_granted(node.test, not fork.decided, frame)
+            return self.block(arms[not fork.decided], frame)
+        start = frame.env
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[BranchEffects] = []
-        start = frame.env
-        for taken, body in arms:
-            if self.engine.untraced and _gives_up(body):
+        # the default comes first: what the other way stores is what it may be as well
+        for taken in (False, True) if fork.default is False else (True, False):
+            if self.engine.untraced and taken in fork.raises and fork.decided is None:
                 ends[taken] = None  # nothing is emitted for it, and none of its effects last
                 continue
-            passed_by = guess is not None and guess != taken
-            if passed_by and lower is None:
-                continue
             frame.env = start
-            with frame.preserve("conditional", "conditions", "confidence", "multi_path"):
-                of_size = bool(under[taken]) and under[taken][0].decided_by == "size"
-                if passed_by or rare:
-                    frame.confidence = lower or "low"
-                elif answer.decided is None and _gives_up(body):
-                    frame.confidence = "low"  # a usual call raises nothing
-                elif (of_size or untold) and frame.confidence == "high":
-                    frame.confidence = "medium"  # who knows what sizes it is given
-                frame.conditional |= (
-                    undecided
-                    and guess is None
-                    and not (filling and taken)
-                    and goes_on is not taken
-                    and first is not taken
-                )
-                frame.multi_path |= len(followed) > 1
-                if _gives_up(node.orelse if taken else node.body):
-                    self._take_for_granted(node.test, taken, frame)
-                else:
-                    frame.env = dict(self.engine.truth.narrow(node.test, taken, frame))
-                assumed[taken] = dict(frame.env)
-                frame.conditions = (*conditions, *under[taken])
+            with frame.on(frame.path):
+                if not self.engine.forks.enter(fork, taken, frame):
+                    continue
+                if (not taken) in fork.raises:
+                    self._demand(start, frame)
+                assumed[taken], frame.env = frame.env, dict(frame.env)
                 with self.engine.heap.way() as stored:
-                    ends[taken] = frame.env if self.block(body, frame) else None
-            if ends[taken] is not None or not _gives_up(body):
+                    ends[taken] = frame.env if self.block(arms[taken], frame) else None
+            if ends[taken] is not None or taken not in fork.raises:
                 ways.append(stored)
-        if answer.decided is not None and ways:
+        if fork.decided is not None:
             self.engine.heap.follow(ways[0])
         elif ways:
             self.engine.heap.join(*ways, *([set()] if len(ends) < 2 else []))
@@ -321,42 +203,17 @@ class Statements(Component):
         if merged is None:
             return False
         if len(ends) == 2 and None not in ends.values():
-            if guess is not None:
-                _prefer_usual(merged, cast(Env, ends[guess]), cast(Env, ends[not guess]))
+            if fork.default is not None:
+                _prefer_usual(merged, cast(Env, ends[fork.default]), cast(Env, ends[not fork.default]))
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
-        if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
-            frame.confidence = lower  # by default the function has ended
+        if fork.default is not None and ends.get(fork.default) is None:
+            frame.path = frame.path.at_most("low")  # by default the function has ended
         left = [taken for taken, end in ends.items() if end is not None]
-        if len(left) == 1 < len(ends) and not _gives_up(dict(arms)[not left[0]]):
-            frame.conditions = (*conditions, *under[left[0]])  # on the other way the function has ended
+        if len(left) == 1 < len(ends) and (not left[0]) not in fork.raises:
+            conditions = self.engine.forks.conditions(fork, left[0])
+            frame.path = frame.path.below(conditions)  # on the other way the function has ended
         frame.env = merged
         return True
-
-    def _goes_on(self, node: ast.If, frame: Frame) -> bool | None:
-        """Return the result of a test if the other branch only raises; None if neither does, or both."""
-        raises = _gives_up(node.body), _gives_up(node.orelse)
-        if raises == (False, False) and not node.orelse and _leaves(node.body) and frame.function is not None:
-            whole = frame.function.node
-            if whole not in self._last:
-                body = [] if isinstance(whole, ast.Lambda) else whole.body
-                self._last[whole] = frozenset(_last_before_raise(body))
-            raises = False, node in self._last[whole]
-        return None if raises[0] == raises[1] else raises[1]
-
-    def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
-        """Return whether a test compares with one of the constants that a loop of this function goes through: each has
-        its turn."""
-        left = test.left if isinstance(test, ast.Compare) else None
-        if not isinstance(left, ast.Name) or frame.function is None:
-            return False
-        if not all(isinstance(v, Plain) and v.origin == "constant" for v in options(frame.env.get(left.id, NONE))):
-            return False
-        return any(
-            isinstance(inner, ast.Name) and inner.id == left.id
-            for loop in frame.function.nodes
-            if isinstance(loop, (ast.For, ast.comprehension))
-            for inner in ast.walk(loop.target)
-        )
 
     def _loop(
         self,
@@ -377,18 +234,18 @@ class Statements(Component):
         leaving: list[Env] = []
         fell = True
         ways: list[BranchEffects] = []
-        with frame.preserve("exits", "conditional", "confidence"), frame.inside(kind):
+        around, exits = frame.path, frame.exits
+        with frame.on(around.inside(kind)):
             for number, member in enumerate(rounds):
                 start = frame.env
                 if usual and number == usual:
-                    lower = self.engine.names.unlikely(frame)
-                    if lower is None:
+                    path = self.engine.forks.pass_by(frame)
+                    if path is None:
                         break
-                    frame.confidence = lower
+                    frame.path = path
                 frame.env, frame.exits = dict(start), []
                 if isinstance(node, ast.While):
-                    frame.asker = node
-                    if self.engine.truth.test(node.test, "while", frame).decided is False:
+                    if self.engine.forks.ask(node.test, "while", frame, node).decided is False:
                         break
                     frame.env = dict(self.engine.truth.narrow(node.test, True, frame))
                 elif member is not None:
@@ -409,6 +266,8 @@ class Statements(Component):
                 frame.env = merged
                 if merged == start and number + 1 >= usual:
                     break
+            conditions = frame.path.conditions
+        frame.path, frame.exits = replace(around, conditions=conditions), exits
         if known == len(ways) and fell and not leaving:
             for stored in ways:
                 self.engine.heap.follow(stored)
@@ -450,9 +309,11 @@ class Statements(Component):
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
         known, left = len(frame.returned), len(frame.exits)
-        around, frame.caught = frame.caught, not all(_gives_up(handler.body) for handler in node.handlers)
-        with frame.inside("try"):
+        around, frame.caught = frame.caught, not all(gives_up(handler.body) for handler in node.handlers)
+        with frame.on(frame.path.inside("try")):
             fell = self.block(node.body, frame)
+            conditions = frame.path.conditions
+        frame.path = replace(frame.path, conditions=conditions)
         frame.caught = around
         raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
@@ -472,7 +333,7 @@ class Statements(Component):
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
-            sure = frame.confidence if raises else "low"  # an exception has to be raised first
+            sure = frame.path.confidence if raises else "low"  # an exception has to be raised first
             with frame.no_surer_than(sure), self.engine.heap.way() as stored:
                 handled = self.block(handler.body, frame)
             self.engine.heap.join(stored, set())
@@ -489,38 +350,37 @@ class Statements(Component):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        with frame.preserve("enclosing", "gradients", "without_gradients"):
-            managers: list[Value] = []
-            for item in node.items:
-                value = self.engine.expressions.eval(item.context_expr, frame)
-                managers.append(value)
-                builtin = self._builtin(likely(value))
-                with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
-                    own = self.engine.protocols.enter_context(value, frame)
-                name = self._context_name(value, item.context_expr, frame)
-                context = self._context(name, value) if name else None
-                made_before = all(
-                    isinstance(v, Instance) and self.engine.heap[v].escaping for v in options(likely(value))
-                )
-                where = self.engine.where(frame)
-                self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
-                if item.optional_vars is not None:
-                    entered = self.engine.containers.element(value) if isinstance(value, Sequence) else UNKNOWN
-                    if name in K.ENTER_THEMSELVES:
-                        entered = value
-                    entering = item.context_expr
-                    if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
-                        with self.engine.outside_trace():
-                            entered = self.engine.expressions.eval(entering.args[0], frame)
-                    self.engine.assignment.assign(item.optional_vars, entered if own is None else own, frame)
-                if context is None or context.gb_id or context.inside != "split":
-                    frame.enclosing = (*frame.enclosing, "with")
-                frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
-                frame.without_gradients = frame.without_gradients or (name or "").endswith(K.TURN_GRADIENTS_OFF)
-            fell = self.block(node.body, frame)
-            for value in reversed(managers):
-                with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
-                    self.engine.protocols.exit_context(value, frame)
+        around = frame.path
+        managers: list[Value] = []
+        for item in node.items:
+            value = self.engine.expressions.eval(item.context_expr, frame)
+            managers.append(value)
+            builtin = self._builtin(likely(value))
+            with self.engine.outside_trace() if builtin else nullcontext():  # entered eagerly
+                own = self.engine.protocols.enter_context(value, frame)
+            name = self._context_name(value, item.context_expr, frame)
+            context = self._context(name, value) if name else None
+            made_before = all(isinstance(v, Instance) and self.engine.heap[v].escaping for v in options(likely(value)))
+            where = self.engine.where(frame)
+            self.engine.emit(F.With(where, item.context_expr, value, name, context, made_before, builtin))
+            if item.optional_vars is not None:
+                entered = self.engine.containers.element(value) if isinstance(value, Sequence) else UNKNOWN
+                if name in K.ENTER_THEMSELVES:
+                    entered = value
+                entering = item.context_expr
+                if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
+                    with self.engine.outside_trace():
+                        entered = self.engine.expressions.eval(entering.args[0], frame)
+                self.engine.assignment.assign(item.optional_vars, entered if own is None else own, frame)
+            if context is None or context.gb_id or context.inside != "split":
+                frame.path = frame.path.inside("with")
+            on, off = ((name or "").endswith(names) for names in (K.MAY_TURN_GRADIENTS_ON, K.TURN_GRADIENTS_OFF))
+            frame.path = frame.path.with_gradients(on, off)
+        fell = self.block(node.body, frame)
+        for value in reversed(managers):
+            with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():
+                self.engine.protocols.exit_context(value, frame)
+        frame.path = frame.path.out_of(around)
         return fell
 
     do_asyncwith = do_with
@@ -563,15 +423,18 @@ class Statements(Component):
         it."""
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-        frame.asker = node
-        self.engine.truth.test(node.test, "assert" if constant and not negated else "assertion", frame)
+        self.engine.forks.ask(node.test, "assert" if constant and not negated else "assertion", frame, node)
         self._take_for_granted(node.test, True, frame)
 
     def _take_for_granted(self, test: ast.expr, holds: bool, frame: Frame) -> None:
-        """Narrow `frame` to the result of a test that lets the code continue. If a constructor tests, its caller passed a
-        valid value: its own attribute, or one of an outside object, is valid from then on."""
+        """Narrow `frame` to the result of a test that lets the code continue."""
         before = frame.env
         frame.env = dict(self.engine.truth.narrow(test, holds, frame))
+        self._demand(before, frame)
+
+    def _demand(self, before: Env, frame: Frame) -> None:
+        """Keep what a test requires since `before`. If a constructor tests, its caller passed a valid value: its own
+        attribute, or one of an outside object, is valid from then on."""
         info = frame.function
         if not self.engine.untraced or info is None or info.name != "__init__":
             return
@@ -598,7 +461,7 @@ class Statements(Component):
         self.engine.heap[known].take(self.engine.heap[given])
         self._demanded[ident] = self._demanded.get(given.ident, frozenset()) | {name}
         if self.engine.classes.is_module(given) and NONE not in options(value):
-            frame = Frame(given.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH)
+            frame = Frame(given.cls.module, None, -1, {}, depth=ASSUMED_DEPTH)
             self.engine.objects.initialise(known, frame, self._demanded[ident])
         else:
             self.engine.heap[known].update(name, value, strong=True)
@@ -627,7 +490,11 @@ class Statements(Component):
         for local, binding in imports_of(frame.module, node):
             if frame.caught and self.engine.untraced and self.engine.names.is_missing(binding.module):
                 return False
-            if not self.engine.untraced and "try" in frame.enclosing and self.engine.names.is_missing(binding.module):
+            if (
+                not self.engine.untraced
+                and "try" in frame.path.enclosing
+                and self.engine.names.is_missing(binding.module)
+            ):
                 root = binding.module.partition(".")[0]
                 self.engine.emit(F.Imported(self.engine.where(frame), node, root))
                 return False
@@ -663,95 +530,6 @@ def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
                 merged[name] = value
 
 
-def _is_single_case(test: ast.expr) -> bool:
-    """Return whether it is `x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case
-    of many."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(map(_is_single_case, test.values))
-    if isinstance(test, Fits):
-        plain = values_test(test)
-        return plain is not None and _is_single_case(plain)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return False
-    return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
-        _is_text(side) for side in (test.left, test.comparators[0])
-    )
-
-
-def _is_outgrown(node: ast.If) -> bool:
-    """Return whether it is `if length > self.size: self.grow(length)`: a buffer made for the usual case is made anew."""
-    test = node.test
-    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return not node.orelse and any(map(_compares_with_self, conditions)) and all(map(_writes_self, node.body))
-
-
-def _compares_with_self(test: ast.expr) -> bool:
-    """Return whether it is `length > self.size` or similar: one side is the object's."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return False
-    ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
-    return ordered and _is_of_self(test.left) != _is_of_self(test.comparators[0])
-
-
-def _is_of_self(node: ast.expr) -> bool:
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _writes_self(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and _is_of_self(node.value)
-    return isinstance(node, ast.Assign) and all(isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets)
-
-
-def _is_text(node: ast.expr) -> bool:
-    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        return bool(node.elts) and all(map(_is_text, node.elts))
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _place_if_missing(test: ast.expr) -> ast.expr | None:
-    """Return the expression that `not place` or `place is None` tests."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return test.operand
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
-        other = test.comparators[0]
-        return test.left if isinstance(other, ast.Constant) and other.value is None else None
-    return None
-
-
-def _place_if_present(test: ast.expr) -> ast.expr | None:
-    """Return the expression that `place` or `place is not None` tests."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
-        other = test.comparators[0]
-        return test.left if isinstance(other, ast.Constant) and other.value is None else None
-    return test if isinstance(test, (ast.Name, ast.Attribute)) else None
-
-
-def _missing_place(test: ast.expr) -> str | None:
-    """Return the attribute or item that a test requires to be missing, as text; None for another test."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
-        return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
-    place = _place_if_missing(test)
-    if isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute) and place.func.attr == "get":
-        return f"{ast.unparse(place.func.value)}[{ast.unparse(place.args[0])}]" if place.args else None
-    return ast.unparse(place) if isinstance(place, (ast.Attribute, ast.Subscript)) else None
-
-
-def _arms_by_literal(node: ast.If) -> int:
-    """Return the number of branches of an `if`/`elif` chain that compare with literals; 1 if it is no such chain."""
-    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _is_single_case(each.test), _chain(node)))
-
-
-def _chain(node: ast.If) -> Iterator[ast.If]:
-    """Yield an `if` and its `elif`s."""
-    yield node
-    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
-        node = node.orelse[0]
-        yield node
-
-
 def _sets_by_name(body: list[ast.stmt]) -> bool:
     """Return whether it is `setattr(self, name, value)`, as in a loop over constructor arguments, or `table[name] =
     value`: each name has its own value."""
@@ -776,23 +554,6 @@ def _prefer_usual(merged: Env, usual: Env, other: Env) -> None:
         first, second = usual[name], other[name]
         if first != second and not any(map(holds_tensor, (first, second))):
             merged[name] = prefer(first, second)
-
-
-def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
-    """Return the last test of each chain of which every branch leaves the function, and after which it raises."""
-    for statement, after in itertools.pairwise(body):
-        if isinstance(statement, ast.If) and isinstance(after, ast.Raise):
-            tests = [*_chain(statement)]
-            if not tests[-1].orelse and all(_leaves(test.body) for test in tests):
-                yield tests[-1]
-
-
-def _leaves(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], (ast.Return, ast.Raise))
-
-
-def _gives_up(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[-1], ast.Raise)
 
 
 def _header(handler: ast.ExceptHandler) -> ast.expr:

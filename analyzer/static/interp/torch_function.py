@@ -50,7 +50,7 @@ class Overrides(Component):
         try:
             function = Function(self.engine.classes.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
             return self.engine.functions.invoke(
-                function, (operation, types, passed, named), {}, frame, frame.confidence
+                function, (operation, types, passed, named), {}, frame, frame.path.confidence
             )
         finally:
             self._inside = False
@@ -73,7 +73,7 @@ class Overrides(Component):
                     Mapping(tuple(keywords.items()), None),
                 )
                 function = Function(info, Class(cls))
-                return self.engine.functions.invoke(function, passed, {}, frame, frame.confidence)
+                return self.engine.functions.invoke(function, passed, {}, frame, frame.path.confidence)
         return None
 
     def is_overriding(self) -> bool:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Sequence as Sequential
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
-from typing import TypeGuard, TypeVar, get_args
+from typing import TypeGuard
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.domain.facts import Condition, DecidedBy
+from tcready.static.domain.facts import DecidedBy
 from tcready.static.domain.scope import Frame, narrowing_key
 from tcready.static.domain.values import (
     FLOATING,
@@ -22,7 +20,6 @@ from tcready.static.domain.values import (
     MAX_OPTIONS,
     NONE,
     TAINTED,
-    UNKNOWN,
     Answer,
     Choice,
     Class,
@@ -41,7 +38,6 @@ from tcready.static.domain.values import (
     Unknown,
     Value,
     common_answer,
-    is_open,
     join,
     likely,
     members_of,
@@ -54,25 +50,16 @@ from tcready.static.domain.values import (
     without_falsy,
     without_none,
 )
-from tcready.static.frontend.source import holds_chain, nodes_in
-from tcready.static.interp.interfaces import Component, Engine
-from tcready.static.interp.match_lowering import Fits, test_text, values_test
+from tcready.static.frontend.source import holds_chain
+from tcready.static.interp.forks import OF_LAYOUT, foremost
+from tcready.static.interp.interfaces import Component
+from tcready.static.interp.match_lowering import Fits, values_test
 from tcready.static.library import semantics as K  # noqa: N812
 from tcready.static.library.dtype_tests import float_type, other_types
 from tcready.static.library.python_classes import is_object_of, python_class
 from tcready.static.library.semantics import PROPERTY, dtype_of, is_module_class, is_property, public_name
 from tcready.static.library.torch_classes import derives
 
-ABOUT: tuple[DecidedBy, ...] = get_args(DecidedBy)
-T = TypeVar("T")
-OF_DEVICES = frozenset("device is_cuda is_cpu".split())
-"""Attributes of a tensor with its device."""
-OF_PROCESS = re.compile(r"is_\w+|device_count")
-"""The last names of torch functions that read the machine or the state of the process."""
-OF_LAYOUT = MappingProxyType(
-    {"is_contiguous": True, "is_complex": False, "is_conj": False, "is_neg": False, "is_pinned": False}
-)
-"""Methods of a tensor with a result that only a caller decides, and that for a usual argument."""
 OFF = frozenset("torch.is_autocast_enabled torch.is_autocast_cpu_enabled torch.distributed.is_initialized".split())
 """States that a user has to switch on around the model."""
 OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
@@ -88,8 +75,6 @@ OF_ORIGIN: MappingProxyType[Origin, DecidedBy] = MappingProxyType(
 )
 OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
 """Kinds of tests in a statement, or in `a if b else c`."""
-MAX_TEST = 70
-"""Characters of a test that a report shows."""
 TYPE = External("type")
 PARAMETER = "torch.nn.Parameter"
 CALLABLE = python_class("collections.abc.Callable")
@@ -110,11 +95,6 @@ OF_COUNTS: MappingProxyType[tuple[type[ast.cmpop], int], bool] = MappingProxyTyp
 
 class Questions(Component):
     """Evaluates tests: their result according to the source, and the values known after them."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._texts: dict[ast.expr, str] = {}
-        """The texts of tests in a report."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
         """Return the truth of `node` as far as the source decides it, and emit a Test fact of `kind`."""
@@ -213,7 +193,7 @@ class Questions(Component):
         decided: bool | None = conjunction
         guess: bool | None = conjunction
         parts: list[Answer] = []
-        with frame.scoped_refinement(node):
+        with frame.scoped(node):
             for operand in node.values:
                 # an assert is traced, but of a condition in parts only the last is what it asserts
                 part = (
@@ -223,26 +203,19 @@ class Questions(Component):
                     if conjunction
                     else "or"
                 )
-                answer, about = self.evaluate_with_cause(frame, partial(self.test, operand, part, frame))
-                if answer.decided is not None and answer.decided != conjunction:
-                    decided = answer.decided
+                fork = self.engine.forks.ask(operand, part, frame)
+                if fork.decided is (not conjunction):
+                    decided = fork.decided
                     break
-                parts.append(answer)
-                if answer.decided is None:
+                parts.append(Answer(fork.decided, fork.usual, fork.types))
+                if fork.decided is None:
                     decided = None
-                if guess == conjunction:
-                    guess = answer.likely
-                elif answer.likely is not None and answer.likely != conjunction:
-                    guess = answer.likely  # whatever the others say
-                if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
-                    lower = self.engine.names.unlikely(frame, answer.types)
-                    if lower is None:
-                        break
-                    frame.confidence = lower
-                elif answer.decided is None and frame.confidence == "high" and _is_none_check(operand):
-                    frame.confidence = "medium"  # what was not given ends the test here
-                self.follow(operand, conjunction, answer, about, frame)
-                frame.env = self.narrow(operand, conjunction, frame)
+                if guess == conjunction or fork.usual is (not conjunction):
+                    guess = fork.usual  # one that ends the chain does, whatever the others say
+                if fork.decided is None and _is_none_check(operand):
+                    frame.path = frame.path.at_most("medium")  # what was not given ends the test here
+                if not self.engine.forks.enter(fork, conjunction, frame):
+                    break
         if decided is not None:
             return Answer(decided, decided)
         return Answer(None, guess, _types_of_all(parts, guess, conjunction))
@@ -260,7 +233,7 @@ class Questions(Component):
     def emit_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         """Emit a fact: Python evaluates the truth of `value`."""
         if not isinstance(value, Const):
-            frame.decided_by = _foremost((frame.decided_by, *map(_cause_of_truth, options(value))))
+            frame.decided_by = foremost((frame.decided_by, *map(_cause_of_truth, options(value))))
             if self.engine.untraced or isinstance(node, Fits):
                 return
             self.engine.unresolved.emit_truth_test(node, frame, value)
@@ -270,96 +243,11 @@ class Questions(Component):
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):
                 asker = None  # a comparison alone is counted as its own line's
-            where = self.engine.where(frame)
-            self.engine.emit(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
-
-    def evaluate_with_cause(self, frame: Frame, ask: Callable[[], T]) -> tuple[T, DecidedBy | None]:
-        """Evaluate part of a condition; return its result and what decides this part alone."""
-        before, frame.decided_by = frame.decided_by, None
-        given = ask()
-        about = frame.decided_by
-        frame.decided_by = _foremost((before, about))
-        return given, about
-
-    def follow(self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None, frame: Frame) -> None:
-        """Narrow `frame` to code that runs only if a part of an expression evaluated to `taken`."""
-        found = self.condition(test, taken, answer, about)
-        if not found:
-            return
-        frame.conditions = (*frame.conditions, *found)
-        frame.conditional |= about in F.DECIDED_OUTSIDE and answer.likely is None
-        untold = answer.likely is None and self.reads_unknown_attribute(test, frame)
-        setting = about in ("unknown", "configuration") and answer.likely is None
-        if (about == "size" or setting or untold) and frame.confidence == "high":
-            frame.confidence = "medium"  # who knows what sizes it is given, and what is switched on
-
-    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
-        """Return whether a test reads an attribute of a torch module that may have any value, where most switches are off
-        by default; the device or the state of the process, which the machine decides; or the memory layout of a
-        tensor."""
-        if self.engine.untraced:
-            return False
-        nodes = nodes_in(test)
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        called = [node.func for node in calls]
-        attributes = [node for node in nodes if isinstance(node, ast.Attribute) and node not in called]
-        if any(node.attr in OF_DEVICES for node in attributes):
-            return True
-        bare = [node.func for node in calls if not (node.args or node.keywords)]
-        names = {each: each.attr if isinstance(each, ast.Attribute) else _dotted_name(each) for each in bare}
-        asking = [each for each, last in names.items() if OF_PROCESS.fullmatch(last)]
-        if any(isinstance(node, ast.Attribute) and node.attr in OF_LAYOUT for node in asking):
-            return True
-        with self.engine.outside_trace():
-            functions = [self.engine.expressions.eval(node, frame) for node in asking]
-            values = [self.engine.expressions.eval(node, frame) for node in attributes]
-        if any(isinstance(each, External) and each.name.startswith("torch.") for each in functions):
-            return True
-        return any(is_open(option) for value in values for option in options(value))
-
-    def in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
-        """Return the result of a test in the first call, if it reads numbers that the constructor sets and methods
-        change; else None."""
-        with self.engine.outside_trace():
-            first = {
-                key: number
-                for node in nodes_in(test)
-                if isinstance(node, ast.Attribute)
-                and (key := narrowing_key(node)) is not None
-                and key not in frame.env
-                and (number := self._set_by_constructor(node, frame)) is not None
-            }
-            if not first:
-                return None
-            env, frame.env = frame.env, {**frame.env, **first}
-            answer = self.answer(self.engine.expressions.eval(test, frame))
-            frame.env = env
-        return answer.likely
-
-    def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
-        """Return the number that a constructor gives an attribute which other methods change."""
-        owner = self.engine.expressions.eval(node.value, frame)
-        if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
-            return None
-        value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
-        changed = node.attr in self.engine.classes.reassigned_attributes(self.engine.classes.mro(owner.cls))
-        if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
-            return None
-        return value
-
-    def condition(self, test: ast.expr, taken: bool, answer: Answer, about: DecidedBy | None) -> tuple[Condition, ...]:
-        """Return the conditions that hold if a test evaluated to `taken`; `about` is what decides it. None if the source
-        decides it."""
-        if answer.decided is not None or about is None:
-            return ()
-        holds = taken
-        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test, holds = test.operand, not holds
-        usual = None if answer.likely is None else answer.likely == taken
-        if test not in self._texts:
-            self._texts[test] = _on_one_line(test)
-        types = answer.types if usual is False else ()
-        return (Condition(self._texts[test], holds, about, usual, types),)
+            statement = frame.asker
+            guarding = (
+                isinstance(statement, ast.If) and isinstance(statement.body[0], ast.Raise) and not statement.orelse
+            )
+            self.engine.emit(F.Test(self.engine.where(frame), node, kind, value, guarding, asker))  # type: ignore[arg-type]
 
     def answer(self, value: Value) -> Answer:
         """Return `bool(value)` as far as the source decides it."""
@@ -704,20 +592,9 @@ def _cause_of_truth(value: Value) -> DecidedBy:
     return "unknown" if isinstance(value, Unknown) else "configuration"
 
 
-def _foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
-    """Return the strongest of several origins of a decision; None if there is none."""
-    known = [each for each in abouts if each is not None]
-    return max(known, key=ABOUT.index) if known else None
-
-
 def _shape_owner(node: ast.expr) -> ast.expr | None:
     """Return the `x` of `x.shape`."""
     return node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
-
-
-def _on_one_line(node: ast.expr) -> str:
-    text = " ".join(test_text(node).split())
-    return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
 
 
 def _dotted_name(node: ast.expr) -> str:

@@ -34,7 +34,7 @@ class UnresolvedAttributes(Component):
             return
         # arithmetic and a loop raise in Dynamo's eyes, so that the whole function runs as eager code
         gives_up = walked or isinstance(node, ast.BinOp)
-        if not undecided(frame.conditions):
+        if not undecided(frame.path.conditions):
             if gives_up:
                 self._first[frame.context] = node
             for name, value in [*frame.env.items()]:  # what is behind the break has it, and hands it on

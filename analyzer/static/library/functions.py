@@ -157,7 +157,7 @@ def _process_state(usual: bool) -> Handler:
 
     def handler(engine: Engine, site: CallSite) -> Value:
         flag = Plain("bool")
-        return prefer(Const(usual), flag) if engine.names.unlikely(site.frame) is None else flag
+        return prefer(Const(usual), flag) if engine.forks.pass_by(site.frame) is None else flag
 
     return handler
 
@@ -178,7 +178,7 @@ def _calls_first(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
     passed_on = {name: value for name, value in site.keywords.items() if name not in OF_CHECKPOINT}
-    with site.frame.inside("checkpoint"):
+    with site.frame.on(site.frame.path.inside("checkpoint")):
         return engine.calls.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
 
 

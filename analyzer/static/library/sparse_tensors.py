@@ -40,7 +40,7 @@ class SparseTensors(Component):
     def _emit(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:
         if self.engine.untraced or self._given_up.get(frame.context, node) is not node:
             return
-        if not undecided(frame.conditions):
+        if not undecided(frame.path.conditions):
             self._given_up[frame.context] = node
         self.engine.emit(F.Sparse(self.engine.where(frame), node, handed))
 
