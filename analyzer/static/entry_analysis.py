@@ -350,7 +350,7 @@ class Interpretation:
         # objects that a module makes at import are followed less deep than a requested model
         frame = replace(interpreter.names.module_frame(value.info.module), depth=0)
         with interpreter.outside_trace():
-            return interpreter.functions.invoke(value, (), {}, frame, "high")
+            return interpreter.functions.invoke(value, (), {}, frame)
 
     def _modules(self, made: Value) -> list[Value]:
         return [each for each in options(made) if self.interpreter.classes.is_module(each)]

@@ -225,14 +225,14 @@ class Assignment(Component):
         """Run what the class of an object does where an attribute is set; False if the object holds it after that, as
         one that has a `__setattr__` is taken to."""
         for info in self.engine.classes.mro(owner.cls).functions("__setattr__")[:1] if not self.engine.untraced else ():
-            self.engine.functions.invoke(Function(info, owner), (Const(name), value), {}, frame, frame.path.confidence)
+            self.engine.functions.invoke(Function(info, owner), (Const(name), value), {}, frame)
         return self._set_property(owner, name, value, frame)
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Run the setter of a property if its class has one."""
         for info in self.engine.classes.mro(owner.cls).functions(name)[1:]:
             if info.is_setter:
-                self.engine.functions.invoke(Function(info, owner), (value,), {}, frame, frame.path.confidence)
+                self.engine.functions.invoke(Function(info, owner), (value,), {}, frame)
                 return True
         holder = self.engine.classes.mro(owner.cls).holder(name)
         if holder is None or not isinstance(holder.assigned.get(name), ast.Call):

@@ -410,9 +410,7 @@ class Attributes(Component):
                 return escaped(join(*fitting)) if thing.escaping else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
-            return self.engine.functions.invoke(
-                Function(getter[0], owner), (Const(name),), {}, frame, frame.path.confidence
-            )
+            return self.engine.functions.invoke(Function(getter[0], owner), (Const(name),), {}, frame)
         annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:
             return self.engine.annotations.annotation(annotated, owner.cls.module, sure=False)
@@ -528,7 +526,7 @@ class Attributes(Component):
                 given = self._required_arguments(info)
                 with self.engine.outside_trace():
                     frame = self.engine.names.module_frame(info.module)
-                    self.engine.functions.invoke(Function(info, owner), (), given, frame, "high")
+                    self.engine.functions.invoke(Function(info, owner), (), given, frame)
 
     def _required_arguments(self, info: FunctionInfo) -> dict[str, Value]:
         """Return the arguments that a method needs, as far as annotations say. An object that compiled code uses first
@@ -571,7 +569,7 @@ class Attributes(Component):
     ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
-            value = self.engine.functions.invoke(Function(defined[0], owner), (), {}, frame, frame.path.confidence)
+            value = self.engine.functions.invoke(Function(defined[0], owner), (), {}, frame)
             if isinstance(owner, Instance) and self._is_cached(self.engine.classes.mro(cls), defined[0].name):
                 self.engine.heap[owner].update(defined[0].name, value, strong=True)
             return value

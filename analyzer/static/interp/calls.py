@@ -93,6 +93,7 @@ OF_RECURRENT_OF_TORCH = (
 """Keywords that only recurrent modules of torch.nn take together."""
 MANY = 4
 """Candidates of a call; with more, each is unlikely."""
+WITH_SOURCE = (Function, Class, Instance, Partial)
 FACTORIES = ("from_", "build", "create", "make")
 """The prefixes of class methods that make an object."""
 
@@ -117,18 +118,16 @@ class CallComponent(Component):
         candidates = [function]
         if isinstance(function, Choice):
             candidates = [c for c in function.options if not is_none(c)] or candidates
-        confidence = site.frame.path.confidence
-        if len(candidates) > 1 and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
-            # what is kept in a row to be called by its place has its turn, however many there are
-            many = len(candidates) > MANY and not isinstance(site.node.func, ast.Subscript)
-            confidence = "low" if many else "medium" if confidence == "high" else confidence
-        if confidence != site.confidence:
-            site = dataclasses.replace(site, confidence=confidence)
+        # what is kept in a row to be called by its place has its turn, however many there are
+        many = len(candidates) > MANY and not isinstance(site.node.func, ast.Subscript)
+        several = sum(isinstance(each, WITH_SOURCE) for each in candidates) > 1
         results = []
         became: str | None = None
         for candidate in candidates:
-            supposed = len(candidates) > 1 and self._is_supposed(candidate, candidates)
-            with site.frame.no_surer_than("medium" if supposed else "high"):
+            sure: Confidence = "medium" if self._is_supposed(candidate, candidates) else "high"
+            if several and isinstance(candidate, WITH_SOURCE):
+                sure = "low" if many else "medium"
+            with site.frame.no_surer_than(sure):
                 result = self.call_one(candidate, site)
             if result is None and became in (None, *RESOLVED):
                 became = call_statistics.unresolved(candidate, site.node.func)
@@ -186,9 +185,7 @@ class CallComponent(Component):
             self.engine.sparse.emit_sparse_argument(function, site)
             self.engine.recurrent.touch_handed(site)
             with self.engine.outside_trace() if function.constant else nullcontext():
-                given_back = self.engine.functions.invoke(
-                    function, site.args, site.keywords, site.frame, site.confidence, site.rest
-                )
+                given_back = self.engine.functions.invoke(function, site.args, site.keywords, site.frame, site.rest)
             self.engine.functions.give_back(function, site)
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(FACTORIES)
             if all(isinstance(v, Unknown) for v in options(given_back)):
@@ -741,8 +738,8 @@ class CallComponent(Component):
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))
         backward = self.engine.attributes.class_member(cls, "backward", site.frame)
         # somebody who calls may have turned gradients off
-        sure: Confidence = "medium" if site.confidence == "high" else site.confidence
-        self.call_each(backward, dataclasses.replace(site.giving((context, *gradients)), confidence=sure))
+        with site.frame.no_surer_than("medium"):
+            self.call_each(backward, site.giving((context, *gradients)))
 
 
 def _makes_recurrent(function: Value, site: CallSite) -> bool:

@@ -95,7 +95,7 @@ class Classes(Component):
                 continue
             for decorator in options(self.engine.expressions.eval(node, frame)):
                 if isinstance(decorator, Function):
-                    self.engine.functions.invoke(decorator, (Class(cls),), {}, frame, "high")
+                    self.engine.functions.invoke(decorator, (Class(cls),), {}, frame)
 
     def _patches(self, info: FunctionInfo) -> bool:
         """Return whether a decorator, or a function inside it, assigns a method to something."""
@@ -309,23 +309,18 @@ class Classes(Component):
             if self._fills(node, name, frame):
                 site = ast.copy_location(ast.Call(node, [], []), node)
                 self.engine.calls.call(
-                    self.engine.expressions.eval(node, frame),
-                    CallSite(site, (Class(cls),), {}, frame, frame.path.confidence),
+                    self.engine.expressions.eval(node, frame), CallSite(site, (Class(cls),), {}, frame)
                 )
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if self._speaks(info, name):
-                self.engine.functions.invoke(
-                    Function(info, Class(cls)), (), self._keywords(cls, frame), frame, frame.path.confidence
-                )
+                self.engine.functions.invoke(Function(info, Class(cls)), (), self._keywords(cls, frame), frame)
         for info in self.metaclass_methods(mro, "__init__")[:1]:
             if self._speaks(info, name):
                 body = [(each, self.class_attribute(cls, each, None)) for each in cls.assigned]
                 body += [(each, UNKNOWN) for each in cls.functions]
                 made = (Const(cls.name), Sequence("tuple", None, UNKNOWN), Mapping(tuple(body), None))
-                self.engine.functions.invoke(
-                    Function(info, Class(cls)), made, self._keywords(cls, frame), frame, frame.path.confidence
-                )
+                self.engine.functions.invoke(Function(info, Class(cls)), made, self._keywords(cls, frame), frame)
 
     def _speaks(self, info: FunctionInfo, name: str) -> bool:
         if self.engine.replay is not None:

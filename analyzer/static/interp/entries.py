@@ -137,7 +137,7 @@ class Entries(Component):
         self._run_hooks(root, HOOKS_BEFORE, (Sequence("tuple", args, UNKNOWN),), frame)
         for option in options(value):
             if isinstance(option, Function):
-                result = self.engine.functions.invoke(option, args, keywords, frame, "high", rest)
+                result = self.engine.functions.invoke(option, args, keywords, frame, rest)
                 self._run_hooks(root, HOOKS, (Sequence("tuple", args, UNKNOWN), result), frame)
         return frame.context
 

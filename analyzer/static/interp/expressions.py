@@ -701,7 +701,7 @@ class Expressions(Component):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
         stored = self.engine.heap.changes.attributes
         before = len(stored)
-        made = self.engine.calls.call(function, CallSite(node, args, keywords, frame, frame.path.confidence, rest))
+        made = self.engine.calls.call(function, CallSite(node, args, keywords, frame, rest))
         if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
             self._forget({*stored[before:]}, frame)
         if not self.engine.untraced and any(isinstance(arg, ast.GeneratorExp) for arg in node.args):

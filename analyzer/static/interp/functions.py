@@ -7,7 +7,6 @@ import copy
 import dataclasses
 from collections.abc import Collection
 
-from tcready.schema.enums import Confidence
 from tcready.static.domain.facts import Alone, undecided
 from tcready.static.domain.path_state import PathState
 from tcready.static.domain.scope import Env, Frame, ReturnedValue, positional
@@ -126,7 +125,7 @@ class Functions(Component):
         if isinstance(decorator, External):
             if isinstance(node, ast.Call):
                 self.engine.expressions.eval(node, frame)
-            self.engine.calls.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame, "high"))
+            self.engine.calls.call(decorator, CallSite(self._call_of(inner), (value,), {}, frame))
 
     def _decorate(self, decorator: Value, value: Value, node: ast.expr, info: FunctionInfo, frame: Frame) -> Value:
         """Return the function after `decorator`, the value of the expression `node`, is applied to it."""
@@ -146,7 +145,7 @@ class Functions(Component):
                 return value
             if isinstance(value, Function) and _marks_as_constant(decorator.info):
                 return dataclasses.replace(value, constant=True)
-            result = self.invoke(decorator, (value,), {}, near, "high")
+            result = self.invoke(decorator, (value,), {}, near)
         elif isinstance(decorator, Class):
             result = self._made_by(decorator, value, node, near)
         elif isinstance(decorator, Instance):
@@ -171,7 +170,7 @@ class Functions(Component):
             return partial_of(K.PROPERTY, ((0, value),))
         if not descriptors and not mro.functions("__call__"):
             return None
-        return self.engine.objects.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame, "high"))
+        return self.engine.objects.instantiate(cls, CallSite(self._call_of(node), (value,), {}, frame))
 
     def _call_of(self, decorator: ast.expr) -> ast.Call:
         """Return the call that Python makes when a function is defined."""
@@ -209,7 +208,6 @@ class Functions(Component):
         args: tuple[Value, ...],
         keywords: dict[str, Value],
         frame: Frame,
-        confidence: Confidence,
         rest: Value | None = None,
     ) -> Value:
         """Interpret a call of a function with source; look up a situation already seen. `rest` is any number of further
@@ -233,7 +231,7 @@ class Functions(Component):
         before = self.engine.switched
         situation_key = self._situation_key(function, env)
         situation = self._situation(situation_key)
-        around = (confidence, loud, frame.path.conditional)
+        around = (frame.path.confidence, loud, frame.path.conditional)
         replay = self.engine.replay
         if replay is not None and function.closure:
             replay.used(function.closure)
@@ -251,7 +249,7 @@ class Functions(Component):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = (situation, confidence, frame.path.conditional)
+        idle = (situation, frame.path.confidence, frame.path.conditional)
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
@@ -299,7 +297,7 @@ class Functions(Component):
             info,
             context,
             env,
-            PathState(confidence, frame.path.conditional),
+            PathState(frame.path.confidence, frame.path.conditional),
             self._closures.get(function.closure),
             depth=frame.depth + 1,
             filled=_tables(info, env),

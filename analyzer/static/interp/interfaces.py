@@ -9,7 +9,6 @@ from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
-from tcready.schema.enums import Confidence
 from tcready.schema.value_class import dataclass
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.domain.heap import Heap
@@ -65,13 +64,12 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSite:
-    """One call under evaluation: its position, its arguments, and the confidence that it runs."""
+    """One call under evaluation: its position and its arguments."""
 
     node: ast.Call
     args: tuple[Value, ...]
     keywords: dict[str, Value]
     frame: Frame
-    confidence: Confidence
     rest: Value | None = None
     """Any number of further positional arguments: `*args` of unknown length."""
 
@@ -81,11 +79,11 @@ class CallSite:
     ) -> CallSite:
         """Return a call of `name` that is in no source and certain to run, at the position of other code."""
         node = ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [], []), at)
-        return cls(node, args, keywords, frame, "high")
+        return cls(node, args, keywords, frame)
 
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
         """Return the same place with other arguments; without keyword arguments by default."""
-        return CallSite(self.node, args, keywords or {}, self.frame, self.confidence)
+        return CallSite(self.node, args, keywords or {}, self.frame)
 
     def spread(self) -> CallSite:
         """Return the call with so many arguments that each unread parameter of a callee has one."""
@@ -427,7 +425,6 @@ class FunctionsInterface(Protocol):
         args: tuple[Value, ...],
         keywords: dict[str, Value],
         frame: Frame,
-        confidence: Confidence,
         rest: Value | None = None,
     ) -> Value: ...
     def takes(self, function: Function, site: CallSite) -> bool: ...

@@ -284,7 +284,7 @@ class NameComponent(Component):
             try:
                 with self.engine.outside_trace():
                     found = [
-                        self.engine.functions.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
+                        self.engine.functions.invoke(option, (Const(name),), {}, self.module_frame(module))
                         for option in options(getter or UNKNOWN)
                         if isinstance(option, Function)
                     ]

@@ -116,7 +116,7 @@ class Objects(Component):
                     self._set_to_train(option, done)
         for info in self.engine.classes.mro(made.cls).functions("train")[:1]:
             frame = self.engine.names.module_frame(info.module)
-            self.engine.functions.invoke(Function(info, made), (Const(True),), {}, frame, "high")
+            self.engine.functions.invoke(Function(info, made), (Const(True),), {}, frame)
 
     def _configuration(
         self, info: FunctionInfo, cls: ClassInfo, given: frozenset[str]
@@ -225,7 +225,7 @@ class Objects(Component):
                 self.initialise(made, frame)
             return
         with self.engine.outside_trace():
-            self.engine.functions.invoke(builder, (), {}, frame, "high")
+            self.engine.functions.invoke(builder, (), {}, frame)
 
     def _may_specify(self, cls: ClassInfo, constructor: FunctionInfo, owner: ClassInfo) -> bool:
         """Return whether a constructor may pass that of a class a module, a class or a function."""
@@ -378,9 +378,7 @@ class Objects(Component):
         self._note_given(cls.info, mro, site)
         called = None if by_type else next(iter(self.engine.classes.metaclass_methods(mro, "__call__")), None)
         if called is not None:
-            given = self.engine.functions.invoke(
-                Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
-            )
+            given = self.engine.functions.invoke(Function(called, cls), site.args, site.keywords, site.frame, site.rest)
             made = keep(given, lambda v: isinstance(v, (Instance, Tensor)))
             if not isinstance(made, Unknown):
                 return made
@@ -390,9 +388,7 @@ class Objects(Component):
         if not maker:
             return self._initialise_object(cls, mro, site)
         args = (cls, *site.args)
-        given = self.engine.functions.invoke(
-            Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
-        )
+        given = self.engine.functions.invoke(Function(maker[0]), args, site.keywords, site.frame, site.rest)
         others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
         if isinstance(others, Unknown):
             return self._initialise_object(cls, mro, site)
@@ -418,7 +414,7 @@ class Objects(Component):
             (initialiser, (made, *given), site.rest if given else None),
         ):
             for info in found:
-                self.engine.functions.invoke(Function(info), args, site.keywords, site.frame, site.confidence, rest)
+                self.engine.functions.invoke(Function(info), args, site.keywords, site.frame, rest)
         return made
 
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
@@ -501,7 +497,7 @@ class Objects(Component):
             self._run_initialiser(Function(own, made), site)
 
     def _run_initialiser(self, function: Function, site: CallSite) -> None:
-        self.engine.functions.invoke(function, site.args, site.keywords, site.frame, site.confidence, site.rest)
+        self.engine.functions.invoke(function, site.args, site.keywords, site.frame, site.rest)
 
     def resolve_registered(self, site: CallSite) -> Value | None:
         """Return the result of a factory for a configuration object if its own code does not decide it."""

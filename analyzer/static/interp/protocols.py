@@ -101,9 +101,7 @@ class Protocols(Component):
             name = alias.id
         defined = mro.functions(name)[:1]
         found = [
-            self.engine.functions.invoke(
-                Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.path.confidence
-            )
+            self.engine.functions.invoke(Function(value.info, owner, value.closure, value.given), args, {}, frame)
             for info in defined
             for value in options(
                 self.engine.functions.apply_decorators(info, self.engine.names.module_frame(info.module))
@@ -325,7 +323,7 @@ class Protocols(Component):
             return lift(lambda v: self._member(base, members, v, frame), index)
         picks = self.engine.classes.mro(base.info).functions("__class_getitem__") if isinstance(base, Class) else []
         if picks:
-            return self.engine.functions.invoke(Function(picks[0], base), (index,), {}, frame, frame.path.confidence)
+            return self.engine.functions.invoke(Function(picks[0], base), (index,), {}, frame)
         if base == External("sys.modules") and isinstance(index, Const):
             module = self.engine.program.module(str(index.value))
             return UNKNOWN if module is None else Module(module)
@@ -441,7 +439,7 @@ class Protocols(Component):
         if K.is_property(value) and not isinstance(owner, Class):
             getter = value.given[0][1]
             read = [
-                self.engine.functions.invoke(option.bound_to(owner), (), {}, frame, frame.path.confidence)
+                self.engine.functions.invoke(option.bound_to(owner), (), {}, frame)
                 for option in options(getter)
                 if isinstance(option, Function)
             ]

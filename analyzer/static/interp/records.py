@@ -116,7 +116,7 @@ class Records(Component):
             thing.update(name, value, strong=True)
         if self.is_dataclass(made.cls):
             for info in self.engine.classes.mro(made.cls).functions("__post_init__")[:1]:
-                self.engine.functions.invoke(Function(info, made), tuple(passed), {}, site.frame, site.confidence)
+                self.engine.functions.invoke(Function(info, made), tuple(passed), {}, site.frame)
 
     def _default(self, field: Field, site: CallSite) -> Value | None:
         if field.default is None:
@@ -187,7 +187,7 @@ class Records(Component):
             self.engine.heap[other].update(name, value, strong=True)
         if self.is_dataclass(made.cls):
             for info in self.engine.classes.mro(made.cls).functions("__post_init__")[:1]:
-                self.engine.functions.invoke(Function(info, other), (), {}, site.frame, site.confidence)
+                self.engine.functions.invoke(Function(info, other), (), {}, site.frame)
         return other
 
     def as_mapping(self, made: Value) -> Value | None:

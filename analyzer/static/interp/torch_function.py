@@ -49,9 +49,7 @@ class Overrides(Component):
         self._inside = True
         try:
             function = Function(self.engine.classes.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
-            return self.engine.functions.invoke(
-                function, (operation, types, passed, named), {}, frame, frame.path.confidence
-            )
+            return self.engine.functions.invoke(function, (operation, types, passed, named), {}, frame)
         finally:
             self._inside = False
 
@@ -73,7 +71,7 @@ class Overrides(Component):
                     Mapping(tuple(keywords.items()), None),
                 )
                 function = Function(info, Class(cls))
-                return self.engine.functions.invoke(function, passed, {}, frame, frame.path.confidence)
+                return self.engine.functions.invoke(function, passed, {}, frame)
         return None
 
     def is_overriding(self) -> bool:

@@ -77,7 +77,7 @@ class RecurrentModules(Component):
         getter = self.engine.classes.mro(owner.cls).functions("__getattr__")
         if not getter or not any(map(self._is_recurrent, options(value))):
             return False
-        self.engine.functions.invoke(Function(getter[0], owner), (Const(node.attr),), {}, frame, frame.path.confidence)
+        self.engine.functions.invoke(Function(getter[0], owner), (Const(node.attr),), {}, frame)
         return True
 
     def touch_handed(self, site: CallSite) -> None:

@@ -122,7 +122,7 @@ class SharedModules:
         if not self._sharing or not all(self._heap[each].symbolic for each in outside):
             return None
         frame = site.frame
-        how = site.confidence, frame.path.conditional, self._engine.switched
+        how = frame.path.confidence, frame.path.conditional, self._engine.switched
         stamps = tuple(self._heap[each].stamp() for each in outside)
         question = cls, site.args, tuple(site.keywords.items()), site.rest, stamps, how
         changes = self._heap.changes
