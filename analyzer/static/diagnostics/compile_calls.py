@@ -164,8 +164,7 @@ def _call(interpreter: Interpreter, site: _Site, frame: Frame) -> CompileCall:
     """Return the call with its options: a value that the source decides, else the expression."""
     given = []
     for name, node in site.options.items():
-        with interpreter.outside_trace():
-            value = interpreter.expressions.eval(node, frame)
+        value = interpreter.expressions.peek(node, frame)
         given.append((name, repr(value.value) if isinstance(value, Const) else ast.unparse(node)))
     symbol = site.function.symbol if site.function is not None else ""
     subject = site.subject.name if isinstance(site.subject, FunctionInfo) else ast.unparse(site.subject)
@@ -308,8 +307,7 @@ def _is_partial(interpreter: Interpreter, module: ModuleInfo, node: ast.expr) ->
     """Return whether an expression is `functools.partial(torch.compile, ...)`."""
     if not (isinstance(node, ast.Call) and node.args and _is_torch_compile(interpreter, module, node.args[0])):
         return False
-    with interpreter.outside_trace():
-        made = interpreter.expressions.eval(node.func, interpreter.names.module_frame(module))
+    made = interpreter.expressions.peek(node.func, interpreter.names.module_frame(module))
     return getattr(made, "name", None) == f"functools.{PARTIAL}"
 
 
@@ -322,8 +320,7 @@ def _is_torch_compile(interpreter: Interpreter, module: ModuleInfo, node: ast.ex
         is_near = isinstance(node, ast.Attribute) and node.attr == COMPILE
     if not is_near:
         return False
-    with interpreter.outside_trace():
-        found = interpreter.expressions.eval(node, interpreter.names.module_frame(module))
+    found = interpreter.expressions.peek(node, interpreter.names.module_frame(module))
     return getattr(found, "name", None) == TORCH_COMPILE
 
 

@@ -445,8 +445,7 @@ class Attributes(Component):
         for info in mro.functions(name)[:1]:
             for decorator in info.decorators:
                 if ast.unparse(decorator).endswith("cached_property"):
-                    with self.engine.outside_trace():
-                        found = self.engine.expressions.eval(decorator, self.engine.names.module_frame(info.module))
+                    found = self.engine.expressions.peek(decorator, self.engine.names.module_frame(info.module))
                     return found == External(K.CACHED_PROPERTY)
         return False
 
@@ -554,8 +553,7 @@ class Attributes(Component):
 
     def _class_of(self, item: ast.expr, cls: ClassInfo) -> ClassInfo | None:
         if isinstance(item, ast.Name):
-            with self.engine.outside_trace():
-                value = self.engine.expressions.eval(item, self.engine.names.module_frame(cls.module))
+            value = self.engine.expressions.peek(item, self.engine.names.module_frame(cls.module))
             return value.info if isinstance(value, Class) else None
         for word in item.keywords if isinstance(item, ast.Call) else ():
             if word.arg in cls.assigned and isinstance(word.value, ast.Constant):

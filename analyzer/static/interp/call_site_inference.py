@@ -43,8 +43,7 @@ def _collect_passed(
         if around is not None and handed is not None:
             yield from _collect_passed(module, around.name, *handed, engine, depth - 1)
         elif isinstance(given, (ast.Name, ast.Attribute)):
-            with engine.outside_trace():
-                values = options(engine.expressions.eval(given, frame))
+            values = options(engine.expressions.peek(given, frame))
             yield from (value for value in values if _is_specific(value))
 
 

@@ -338,8 +338,7 @@ class Classes(Component):
         for cls in mro.classes:
             given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
             if given is not None:
-                with self.engine.outside_trace():
-                    meta = self.engine.expressions.eval(given, self.engine.names.module_frame(cls.module))
+                meta = self.engine.expressions.peek(given, self.engine.names.module_frame(cls.module))
                 return self.mro(meta.info).functions(name) if isinstance(meta, Class) else []
         return []
 

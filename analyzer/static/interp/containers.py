@@ -483,8 +483,7 @@ class Containers(Component):
                 inner = inner.parent
             self.engine.names.rebind(frame.module, node.id, value)
         elif isinstance(node, ast.Attribute):
-            with self.engine.outside_trace():
-                owner = self.engine.expressions.eval(node.value, frame)
+            owner = self.engine.expressions.peek(node.value, frame)
             if node.attr == "__dict__":
                 self._put_attributes(owner, value, frame)
                 return

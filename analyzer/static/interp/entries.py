@@ -289,8 +289,7 @@ class Entries(Component):
             handed = self._callee_attributes(arg.arg, info, root, FOLLOWED - 1)
             found = self._object_with(handed, info) if len(handed) > 1 else None
             return found or self._taken_for(arg.arg, info, root)
-        with self.engine.outside_trace():
-            value = self.engine.expressions.eval(default, self.engine.names.module_frame(info.module))
+        value = self.engine.expressions.peek(default, self.engine.names.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
@@ -308,8 +307,7 @@ class Entries(Component):
         """Return whether it is `Any` or `object`: as good as no annotation."""
         if not isinstance(annotation, (ast.Name, ast.Attribute)):
             return False
-        with self.engine.outside_trace():
-            named = self.engine.expressions.eval(annotation, self.engine.names.module_frame(info.module))
+        named = self.engine.expressions.peek(annotation, self.engine.names.module_frame(info.module))
         return named in OF_ANYTHING
 
     def _documented_parameter(self, name: str, info: FunctionInfo) -> Value:
@@ -399,8 +397,7 @@ class Entries(Component):
             return self._is_constant(node.operand, info)
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return isinstance(node, ast.Constant)
-        with self.engine.outside_trace():
-            return isinstance(self.engine.expressions.eval(node, self.engine.names.module_frame(info.module)), Const)
+        return isinstance(self.engine.expressions.peek(node, self.engine.names.module_frame(info.module)), Const)
 
     def _passed_as_flag(
         self, name: str, call: ast.Call, info: FunctionInfo, owner: Instance, depth: int

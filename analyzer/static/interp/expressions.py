@@ -101,6 +101,11 @@ class Expressions(Component):
             self.engine.computing.add(frame.context)
         return value
 
+    def peek(self, node: ast.expr, frame: Frame) -> Value:
+        """Evaluate an expression as code outside of the trace: emit no fact."""
+        with self.engine.outside_trace():
+            return self.eval(node, frame)
+
     def _other(self, node: ast.expr, frame: Frame) -> Value:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
@@ -217,8 +222,7 @@ class Expressions(Component):
                 if isinstance(operand, ast.BoolOp) and not holds_chain(operand):
                     # its truth was asked; what it gives is one of its operands. Not of those nested deeper: each level
                     # would be worked out twice
-                    with self.engine.outside_trace():
-                        value = self.eval(operand, frame)
+                    value = self.peek(operand, frame)
                 if fork.decided == short:
                     values.append(value)
                     break
@@ -605,8 +609,7 @@ class Expressions(Component):
         if called != "enumerate":
             return called == "reversed"
         assert isinstance(node, ast.Call)
-        with self.engine.outside_trace():
-            counted = self.eval(node.args[0], frame)
+        counted = self.peek(node.args[0], frame)
         return any(self.engine.classes.is_module(option) for option in options(counted))
 
     def _is_walked_alone(self, value: Value) -> bool:
@@ -640,8 +643,7 @@ class Expressions(Component):
             and isinstance(node.func, ast.Name)
             and node.func.id in ("enumerate", "zip", "reversed")
         ):
-            with self.engine.outside_trace():
-                walked = [(arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)]
+            walked = [(arg, self.peek(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)]
             for arg, inner in walked:
                 self.engine.emit(F.Loop(self.engine.where(frame), arg, inner, comprehension))
         else:
@@ -773,8 +775,7 @@ class Expressions(Component):
             return
         if frame.function is None or not {*frame.path.enclosing} <= {"with"}:
             return
-        with self.engine.outside_trace():
-            walked = likely(self.eval(generator.generators[0].iter, frame))
+        walked = likely(self.peek(generator.generators[0].iter, frame))
         afresh = isinstance(walked, (Mapping, Instance, ExternalInstance, Unknown)) or (
             isinstance(walked, Sequence) and walked.kind in AFRESH
         )

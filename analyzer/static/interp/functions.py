@@ -107,8 +107,7 @@ class Functions(Component):
         if frame.function is None:
             self._decorated[info] = value  # a decorator that asks for its own function gets it bare
         for node in reversed(info.decorators):
-            with self.engine.outside_trace():
-                decorator = self.engine.expressions.eval(node, frame)
+            decorator = self.engine.expressions.peek(node, frame)
             if frame.function is not None and not self.engine.untraced:
                 self._emit_decorator(node, value, frame)
             with self.engine.outside_trace():
@@ -120,8 +119,7 @@ class Functions(Component):
     def _emit_decorator(self, node: ast.expr, value: Value, frame: Frame) -> None:
         """Emit the effect of a decorator on a function that is defined while tracing, if it has no source."""
         inner = node.func if isinstance(node, ast.Call) else node
-        with self.engine.outside_trace():
-            decorator = self.engine.expressions.eval(inner, frame)
+        decorator = self.engine.expressions.peek(inner, frame)
         if isinstance(decorator, External):
             if isinstance(node, ast.Call):
                 self.engine.expressions.eval(node, frame)
@@ -340,8 +338,7 @@ class Functions(Component):
         for name, node in given:
             if name in filled and isinstance(node, (ast.Name, ast.Attribute)):
                 before, after = filled[name]
-                with self.engine.outside_trace():
-                    is_it = self.engine.expressions.eval(node, site.frame) == before
+                is_it = self.engine.expressions.peek(node, site.frame) == before
                 if is_it:
                     self.engine.containers.put_back(node, after, site.frame)
 
@@ -509,8 +506,7 @@ class Functions(Component):
             return self.engine.annotations.documented_value(arg.arg, info)
         if default is None:
             return self.engine.annotations.annotation(arg.annotation, info.module, sure=True)
-        with self.engine.outside_trace():
-            return self.engine.expressions.eval(default, home)
+        return self.engine.expressions.peek(default, home)
 
     def takes(self, function: Function, site: CallSite) -> bool:
         """Return whether a function has parameters for all its arguments; missing arguments are not checked."""
@@ -545,8 +541,7 @@ class Functions(Component):
         if frame.function is None or names.isdisjoint(frame.env):
             return found
         # each call may derive it from another class
-        with self.engine.outside_trace():
-            bases = tuple(self.engine.expressions.eval(base, frame) for base in node.bases)
+        bases = tuple(self.engine.expressions.peek(base, frame) for base in node.bases)
         made = [each for each in inner.values() if isinstance(each, ClassInfo) and each.node.body is node.body]
         known = next((each for each in made if each.derives == bases), None)
         if known is not None or len(made) > MAX_DERIVED:

@@ -336,6 +336,7 @@ class ExpressionsInterface(Protocol):
     """What other components call of `expressions.Expressions`, which documents it."""
 
     def eval(self, node: ast.expr, frame: Frame) -> Value: ...
+    def peek(self, node: ast.expr, frame: Frame) -> Value: ...
     def emit_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None: ...
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]: ...
 
@@ -488,6 +489,8 @@ class Engine(Protocol):
     it."""
     chained: set[int]
     """Sequentials that are being called."""
+    replay: Notes | None
+    """Records what is done, and what of it can be found again; None if nobody asks."""
     untraced: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of objects built before."""
 
@@ -512,10 +515,6 @@ class Engine(Protocol):
     calls: CallsInterface
     objects: ObjectsInterface
     functions: FunctionsInterface
-
-    @property
-    def replay(self) -> Notes | None:
-        """Record what is done, and what of it can be found again; None if nobody asks."""
 
     def outside_trace(self) -> AbstractContextManager[None]:
         """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""

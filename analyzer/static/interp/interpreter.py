@@ -6,13 +6,12 @@ its callers give, each distinct situation once. Limits keep that finite; what th
 
 from __future__ import annotations
 
-import ast
 from types import TracebackType
 
 from tcready.schema.enums import RESOLVED
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.domain.heap import Heap
-from tcready.static.domain.scope import Env, Frame
+from tcready.static.domain.scope import Frame
 from tcready.static.frontend.index import FunctionInfo, Program
 from tcready.static.interp.annotations import Annotations
 from tcready.static.interp.assignment import Assignment
@@ -25,31 +24,7 @@ from tcready.static.interp.enum_semantics import Members
 from tcready.static.interp.expressions import Expressions
 from tcready.static.interp.forks import Forks
 from tcready.static.interp.functions import Functions
-from tcready.static.interp.interfaces import (
-    AnnotationsInterface,
-    AssignmentInterface,
-    AttributesInterface,
-    CallsInterface,
-    ClassesInterface,
-    ContainersInterface,
-    Context,
-    EnumsInterface,
-    ExpressionsInterface,
-    ForksInterface,
-    FunctionsInterface,
-    Generic,
-    NamesInterface,
-    ObjectsInterface,
-    OverridesInterface,
-    PatternsInterface,
-    ProtocolsInterface,
-    RecordsInterface,
-    RecurrentInterface,
-    SparseInterface,
-    StatementsInterface,
-    TruthInterface,
-    UnresolvedInterface,
-)
+from tcready.static.interp.interfaces import Engine
 from tcready.static.interp.match_patterns import Matching
 from tcready.static.interp.names import NameComponent
 from tcready.static.interp.objects import Objects
@@ -64,7 +39,6 @@ from tcready.static.library.recurrent_modules import RecurrentModules
 from tcready.static.library.sparse_tensors import SparseTensors
 from tcready.static.library.torch_operations import Operations
 from tcready.static.library.torch_versions import Version
-from tcready.static.summaries.call_summaries import Switch
 from tcready.static.summaries.incremental_replay import Recorded, Replay
 
 
@@ -83,7 +57,7 @@ class _OutsideTrace:
         self._interpreter.untraced -= 1
 
 
-class Interpreter:
+class Interpreter(Engine):
     """One analysis of one program; `facts`, `contexts`, `edges` and `call_outcomes` are its results. `interfaces.Engine`
     documents the attributes."""
 
@@ -110,54 +84,54 @@ class Interpreter:
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.dtype, self.autocast = dtype, autocast
         self.heap = Heap()
-        self.facts: list[F.Fact] = []
+        self.facts = []
         self._emitted: set[F.Fact] = set()
-        self.contexts: list[Context] = []
-        self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
-        self.lines: dict[tuple[int, int], int] = {}
-        self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
-        self.call_outcomes: dict[tuple[str, int, int], str] = {}
-        self.gaps: dict[tuple[str, int, int], str] = {}
-        self.spread: set[ast.Call] = set()
-        self.firsts: set[ast.Call] = set()
-        self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
-        self.computing: set[int] = set()
+        self.contexts = []
+        self.under = {}
+        self.lines = {}
+        self.edges = {}
+        self.call_outcomes = {}
+        self.gaps = {}
+        self.spread = set()
+        self.firsts = set()
+        self.unknown_callees = {}
+        self.computing = set()
         self.walked = walked
         self.cut = 0
         self.left_out = 0
         self.entry = 0
         self.untraced = 0
-        self.switched: frozenset[Switch] = frozenset()
-        self.chained: set[int] = set()
-        self.closures: dict[int, Frame] = {}
-        self.generic: dict[Generic, Env] = {}
+        self.switched = frozenset()
+        self.chained = set()
+        self.closures = {}
+        self.generic = {}
         self._outside_trace = _OutsideTrace(self)
         self.replay = Replay(self, before) if edited else None
         if self.replay is not None:
             log = self.replay.log
             self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
-        self.names: NamesInterface = NameComponent(self)
-        self.classes: ClassesInterface = Classes(self)
-        self.annotations: AnnotationsInterface = Annotations(self)
-        self.attributes: AttributesInterface = Attributes(self)
-        self.truth: TruthInterface = Questions(self)
-        self.forks: ForksInterface = Forks(self)
-        self.patterns: PatternsInterface = Matching(self)
-        self.protocols: ProtocolsInterface = Protocols(self)
-        self.records: RecordsInterface = Records(self)
-        self.recurrent: RecurrentInterface = RecurrentModules(self)
-        self.sparse: SparseInterface = SparseTensors(self)
-        self.overrides: OverridesInterface = Overrides(self)
-        self.unresolved: UnresolvedInterface = UnresolvedAttributes(self)
-        self.enums: EnumsInterface = Members(self)
-        self.expressions: ExpressionsInterface = Expressions(self)
-        self.containers: ContainersInterface = Containers(self)
-        self.assignment: AssignmentInterface = Assignment(self)
-        self.statements: StatementsInterface = Statements(self)
-        self.calls: CallsInterface = CallComponent(self)
-        self.objects: ObjectsInterface = Objects(self)
-        self.functions: FunctionsInterface = Functions(self)
+        self.names = NameComponent(self)
+        self.classes = Classes(self)
+        self.annotations = Annotations(self)
+        self.attributes = Attributes(self)
+        self.truth = Questions(self)
+        self.forks = Forks(self)
+        self.patterns = Matching(self)
+        self.protocols = Protocols(self)
+        self.records = Records(self)
+        self.recurrent = RecurrentModules(self)
+        self.sparse = SparseTensors(self)
+        self.overrides = Overrides(self)
+        self.unresolved = UnresolvedAttributes(self)
+        self.enums = Members(self)
+        self.expressions = Expressions(self)
+        self.containers = Containers(self)
+        self.assignment = Assignment(self)
+        self.statements = Statements(self)
+        self.calls = CallComponent(self)
+        self.objects = Objects(self)
+        self.functions = Functions(self)
         self.entries = Entries(self)
 
     def take_apart(self) -> None:

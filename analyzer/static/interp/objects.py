@@ -150,8 +150,7 @@ class Objects(Component):
                 declared = Plain()
             if default is None:
                 return declared
-            with self.engine.outside_trace():
-                value = self.engine.expressions.eval(default, frame)
+            value = self.engine.expressions.peek(default, frame)
             if value == NONE and arg.arg in given:
                 return without_none(declared)
             if isinstance(value, Const):

@@ -74,8 +74,7 @@ class Records(Component):
     def _field(self, cls: ClassInfo, name: str, by_name: bool, is_attribute: bool) -> Field:
         annotation, default = cls.annotated[name], cls.assigned.get(name)
         if isinstance(default, ast.Call):
-            with self.engine.outside_trace():
-                called = self.engine.expressions.eval(default.func, self.engine.names.module_frame(cls.module))
+            called = self.engine.expressions.peek(default.func, self.engine.names.module_frame(cls.module))
             if isinstance(called, External) and called.name in FIELD_MAKERS:
                 words = {keyword.arg: keyword.value for keyword in default.keywords}
                 factory = words.get("default_factory", words.get("factory"))
@@ -122,8 +121,7 @@ class Records(Component):
         if field.default is None:
             return None
         frame = self.engine.names.module_frame(field.cls.module)
-        with self.engine.outside_trace():
-            value = self.engine.expressions.eval(field.default, frame)
+        value = self.engine.expressions.peek(field.default, frame)
         return self.engine.calls.call(value, site.giving(())) if field.factory else value
 
     def is_dataclass(self, cls: ClassInfo) -> bool:
@@ -138,8 +136,7 @@ class Records(Component):
         return self._dataclasses[cls]
 
     def _named(self, node: ast.expr, cls: ClassInfo) -> tuple[Value, ...]:
-        with self.engine.outside_trace():
-            return options(self.engine.expressions.eval(node, self.engine.names.module_frame(cls.module)))
+        return options(self.engine.expressions.peek(node, self.engine.names.module_frame(cls.module)))
 
     def row(self, value: Value) -> Sequence | None:
         """Return the fields of a named tuple, place by place; None for anything else."""

@@ -369,8 +369,7 @@ class Statements(Component):
                     entered = value
                 entering = item.context_expr
                 if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
-                    with self.engine.outside_trace():
-                        entered = self.engine.expressions.eval(entering.args[0], frame)
+                    entered = self.engine.expressions.peek(entering.args[0], frame)
                 self.engine.assignment.assign(item.optional_vars, entered if own is None else own, frame)
             if context is None or context.gb_id or context.inside != "split":
                 frame.path = frame.path.inside("with")

@@ -122,8 +122,7 @@ class Questions(Component):
             return None
         if not isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
-        with self.engine.outside_trace():
-            owner = self.engine.expressions.eval(node.left.value, frame)
+        owner = self.engine.expressions.peek(node.left.value, frame)
         dtypes = self._dtypes(node.comparators[0], frame)
         if not isinstance(owner, Tensor) or owner.dtype is None or not dtypes or None in dtypes:
             return None
@@ -178,14 +177,12 @@ class Questions(Component):
         return self._is_no_number(subject, frame)
 
     def _is_size(self, node: ast.expr, frame: Frame) -> bool:
-        with self.engine.outside_trace():
-            value = likely(self.engine.expressions.eval(node, frame))
+        value = likely(self.engine.expressions.peek(node, frame))
         return isinstance(value, Plain) and value.size
 
     def _is_no_number(self, node: ast.expr, frame: Frame) -> bool:
         """Return whether it is a tensor that may have dimensions."""
-        with self.engine.outside_trace():
-            value = self.engine.expressions.eval(node, frame)
+        value = self.engine.expressions.peek(node, frame)
         return isinstance(value, Tensor) and value.rank != 0
 
     def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
@@ -354,8 +351,7 @@ class Questions(Component):
             change = without_falsy if assume else None
         if key is None or change is None:
             return env
-        with self.engine.outside_trace():
-            current = self.engine.expressions.eval(subject, frame)
+        current = self.engine.expressions.peek(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 
@@ -394,8 +390,7 @@ class Questions(Component):
 
     def _dtypes(self, node: ast.expr, frame: Frame) -> set[DType | None]:
         """Return the kinds of number of a data type, or of several; None among them for an unknown one."""
-        with self.engine.outside_trace():
-            value = self.engine.expressions.eval(node, frame)
+        value = self.engine.expressions.peek(node, frame)
         return {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
 
     def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
@@ -409,8 +404,7 @@ class Questions(Component):
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         """`isinstance(value, node)`."""
-        with self.engine.outside_trace():
-            classes = self.engine.expressions.eval(node, frame)
+        classes = self.engine.expressions.peek(node, frame)
         answer = self._is_of_class(value, classes)
         if answer is not None:
             return answer

@@ -74,8 +74,7 @@ def _registered_in(module: ModuleInfo, name: str, engine: Engine) -> Value | Non
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and name in _texts([call]):
             given = (*call.args, *(keyword.value for keyword in call.keywords))
-            with engine.outside_trace():
-                values = [engine.expressions.eval(node, engine.names.module_frame(module)) for node in given]
+            values = [engine.expressions.peek(node, engine.names.module_frame(module)) for node in given]
             found = [v for v in values if _is_class_of_modules(v, engine)]
             if len(found) == 1:
                 return found[0]

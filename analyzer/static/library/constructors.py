@@ -60,8 +60,7 @@ def _attributes(engine: Engine, name: str, site: CallSite) -> Iterator[tuple[str
     if constructor is None:
         return
     given = _given(constructor, site)
-    with engine.outside_trace():
-        spread = [engine.expressions.eval(word.value, site.frame) for word in site.node.keywords if word.arg is None]
+    spread = [engine.expressions.peek(word.value, site.frame) for word in site.node.keywords if word.arg is None]
     tables = [value for value in spread if isinstance(value, Mapping)]
     if len(tables) < len(spread) or any(t.element is not None and not t.extra for t in tables):
         given = None
