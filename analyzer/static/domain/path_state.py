@@ -8,6 +8,7 @@ from dataclasses import replace
 from tcready.schema.enums import Confidence
 from tcready.schema.value_class import dataclass
 from tcready.static.domain.facts import DECIDED_OUTSIDE, Condition, DecidedBy, Enclosing
+from tcready.static.domain.priors import Prior
 from tcready.static.domain.values import Answer, FloatType
 from tcready.static.unit_results import CONFIDENCES
 
@@ -25,15 +26,14 @@ class PathState:
     conditions: tuple[Condition, ...] = ()
     """The conditions for this place that the source does not decide."""
     enclosing: tuple[Enclosing, ...] = ()
-    gradients: bool = False
-    """Below a `with` of this function that turns gradients on."""
-    without_gradients: bool = False
-    """Below one that turns them off."""
+    gradients: bool | None = None
+    """Whether the innermost `with` of this function that decides it turns gradients on."""
 
-    def at_most(self, confidence: Confidence) -> PathState:
-        """Return this state with at most that confidence."""
-        sure = min(self.confidence, confidence, key=CONFIDENCES.index)
-        return self if sure == self.confidence else replace(self, confidence=sure)
+    def against(self, prior: Prior | None) -> PathState:
+        """Return this state in code that a usual call does not reach if the prior holds."""
+        if prior is None or CONFIDENCES.index(prior.confidence) >= CONFIDENCES.index(self.confidence):
+            return self
+        return replace(self, confidence=prior.confidence)
 
     def inside(self, *words: Enclosing) -> PathState:
         """Return this state inside such statements too."""
@@ -43,17 +43,9 @@ class PathState:
         """Return this state below further conditions."""
         return replace(self, conditions=(*self.conditions, *conditions)) if conditions else self
 
-    def with_gradients(self, on: bool, off: bool) -> PathState:
-        """Return this state below a `with` that may turn gradients on, or off."""
-        if not (on or off):
-            return self
-        return replace(self, gradients=self.gradients or on, without_gradients=self.without_gradients or off)
-
     def out_of(self, block: PathState) -> PathState:
         """Return this state after the statements that began in `block`: what was established in them still holds."""
-        return replace(
-            self, enclosing=block.enclosing, gradients=block.gradients, without_gradients=block.without_gradients
-        )
+        return replace(self, enclosing=block.enclosing, gradients=block.gradients)
 
 
 START = PathState()
@@ -77,7 +69,6 @@ class Fork:
     """The types in which the test may differ from the default."""
     unforeseen: bool | None = None
     """Whether nothing says what the test usually gives; None if that was not asked yet."""
-    of_if: bool = False
     rare: bool = False
     """Each branch is one of several cases by name."""
     raises: tuple[bool, ...] = ()

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
-from tcready.schema.enums import Confidence
 from tcready.static.domain.facts import Asker, DecidedBy, Where
 from tcready.static.domain.path_state import START, PathState
+from tcready.static.domain.priors import Prior
 from tcready.static.domain.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.frontend.index import FunctionInfo, ModuleInfo
 from tcready.static.frontend.source import nodes_in
@@ -92,9 +92,9 @@ class Frame:
         """Continue in this context on another path."""
         return _OnPath(self, path, None)
 
-    def no_surer_than(self, confidence: Confidence) -> _OnPath:
-        """Evaluate in this context with at most that confidence."""
-        return _OnPath(self, self.path.at_most(confidence), None)
+    def against(self, prior: Prior | None) -> _OnPath:
+        """Continue in this context in code that a usual call does not reach if the prior holds."""
+        return _OnPath(self, self.path.against(prior), None)
 
     def scoped(self, node: ast.expr) -> _OnPath:
         """Restore variables and path on leaving the context; inside, the tests in `node` may narrow them."""

@@ -7,8 +7,8 @@ import dataclasses
 from contextlib import nullcontext
 from types import MappingProxyType
 
-from tcready.schema.enums import RESOLVED, Confidence
-from tcready.static.domain import constant_text
+from tcready.schema.enums import RESOLVED
+from tcready.static.domain import constant_text, priors
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.domain.mro import Mro
 from tcready.static.domain.scope import Frame, positional
@@ -124,10 +124,10 @@ class CallComponent(Component):
         results = []
         became: str | None = None
         for candidate in candidates:
-            sure: Confidence = "medium" if self._is_supposed(candidate, candidates) else "high"
+            prior = priors.RECURRENT if self._is_supposed(candidate, candidates) else None
             if several and isinstance(candidate, WITH_SOURCE):
-                sure = "low" if many else "medium"
-            with site.frame.no_surer_than(sure):
+                prior = priors.MANY_CANDIDATES if many else priors.CANDIDATE
+            with site.frame.against(prior):
                 result = self.call_one(candidate, site)
             if result is None and became in (None, *RESOLVED):
                 became = call_statistics.unresolved(candidate, site.node.func)
@@ -732,13 +732,13 @@ class CallComponent(Component):
     def _walked_back(self, cls: Class, context: ExternalInstance, result: Value | None, site: CallSite) -> None:
         """Trace the backward with the call, as Dynamo does if a gradient is needed: none is for inputs of the model."""
         given = [tensor for tensor in map(tensor_of, site.args) if tensor is not None]
-        if site.frame.path.without_gradients or all(tensor.graph_input for tensor in given):
+        if site.frame.path.gradients is False or all(tensor.graph_input for tensor in given):
             return
         given_back = result.items if isinstance(result, Sequence) else None
         gradients = [Tensor()] * (1 if given_back is None else len(given_back))
         backward = self.engine.attributes.class_member(cls, "backward", site.frame)
         # somebody who calls may have turned gradients off
-        with site.frame.no_surer_than("medium"):
+        with site.frame.against(priors.BACKWARD):
             self.call_each(backward, site.giving((context, *gradients)))
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.domain import priors
 from tcready.static.domain.constant_text import MAX_LENGTH
 from tcready.static.domain.scope import Frame, last_name, narrowing_key, positional
 from tcready.static.domain.values import (
@@ -426,33 +427,43 @@ class Expressions(Component):
     def _collected(self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Value:
         rounds, ordered = self._rounds(node.generators, frame)
         if rounds is not None:
-            lazy = kind == "iterator"
-            known = ordered or len(node.generators) > 1 or frame.path.confidence == "low"
-            made: dict[Round, tuple[Value, Answer]] = {}
-            with frame.no_surer_than(frame.path.confidence if known else "medium"):
-                # a variable that is given a value in it (`:=`) has that of the last round
-                for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
-                    (value,), filtered = self._comprehension(node, [node.elt], frame, lazy=lazy, members=each)
-                    made[each] = value, filtered
-            return _collect_rounds(kind, [made[each] for each in rounds], ordered)
-        usual = self._usually_collected(kind, node, frame)
-        with frame.no_surer_than(frame.path.confidence if usual is None else "low"):
+            with frame.against(None if ordered or len(node.generators) > 1 else priors.MEMBER):
+                return self._collect_rounds(kind, node, rounds, ordered, frame)
+        by_default = self._usual_rounds(node.generators, frame)
+        usual = None if by_default is None else self._collect_rounds(kind, node, by_default, True, frame)
+        with frame.against(None if usual is None else priors.REST):
             found, filtered = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         if filtered.likely is False:
             return prefer(Sequence(kind, (), UNKNOWN), every)
         return every if usual is None else prefer(usual, every)
 
-    def _usually_collected(
-        self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
-    ) -> Value | None:
-        """Return the most likely result of a comprehension; None if nothing decides it."""
-        rounds = self._usual_rounds(node.generators, frame)
-        if rounds is None:
-            return None
-        lazy = kind == "iterator"
-        made = [self._comprehension(node, [node.elt], frame, lazy=lazy, members=each) for each in rounds]
-        return _collect_rounds(kind, [(values[0], filtered) for values, filtered in made], ordered=True)
+    def _collect_rounds(
+        self,
+        kind: Kind,
+        node: ast.ListComp | ast.SetComp | ast.GeneratorExp,
+        rounds: tuple[Round, ...],
+        ordered: bool,
+        frame: Frame,
+    ) -> Value:
+        """Return the result of a comprehension from its rounds."""
+        known: dict[Round, tuple[Value, Answer]] = {}
+        # a variable that is given a value in it (`:=`) has that of the last round
+        for each in rounds if frame.module.source.has_walrus else dict.fromkeys(rounds):
+            (value,), filtered = self._comprehension(node, [node.elt], frame, lazy=kind == "iterator", members=each)
+            known[each] = value, filtered
+        made = [known[each] for each in rounds]
+        some = [value for value, filtered in made if filtered.decided is not False]
+        every = Sequence(kind, None, join(*some) if some else UNKNOWN)
+        if not ordered or any(filtered.likely is None for _, filtered in made):
+            return every
+        items = tuple(value for value, filtered in made if filtered.likely)
+        if kind == "set":
+            if not all(isinstance(each, Const) for each in items):
+                return every  # nothing decides which are equal
+            items = tuple(dict.fromkeys(items))
+        usual = Sequence(kind, items, UNKNOWN)
+        return usual if all(filtered.decided is not None for _, filtered in made) else prefer(usual, every)
 
     def _usual_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Round, ...] | None:
         """Return the most likely members that a comprehension iterates over, one by one; None if nothing decides them."""
@@ -464,14 +475,14 @@ class Expressions(Component):
         """Return the rounds of one `for`, if they are few enough to distinguish: while a model is built as many as a
         table may hold."""
         most = MAX_ENTRIES if self.engine.untraced else UNROLL
-        return _single_rounds(walked) if walked is not None and len(walked) <= most else None
+        return tuple((each,) for each in walked) if walked is not None and len(walked) <= most else None
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         known = self._table(node, self._known_rounds(node.generators, frame), frame)
         if known is not None:
             return known
         usual = self._table(node, self._usual_rounds(node.generators, frame), frame)
-        with frame.no_surer_than(frame.path.confidence if usual is None else "low"):
+        with frame.against(None if usual is None else priors.REST):
             found, filtered = self._comprehension(node, [node.key, node.value], frame)
         every = Mapping((), found[1])
         if filtered.likely is False:
@@ -502,10 +513,10 @@ class Expressions(Component):
         rounds = _rounds_of(value if members is None else members)
         if rounds is not None:
             empty = not rounds and may_change(value)
-            return (_single_rounds(rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
+            return (tuple((each,) for each in rounds), True) if len(rounds) <= UNROLL and not empty else (None, True)
         element = self.engine.containers.element(value) if members is not None and not generators[0].ifs else UNKNOWN
         if isinstance(element, Choice) and not element.likely:
-            return _single_rounds(element.options), False
+            return tuple((each,) for each in element.options), False
         return None, True
 
     def _rounds_of_several(
@@ -942,30 +953,10 @@ def _rounds_of(walked: Value) -> tuple[Value, ...] | None:
     return walked.items if isinstance(walked, Sequence) else None
 
 
-def _single_rounds(walked: tuple[Value, ...]) -> tuple[Round, ...]:
-    """Return the rounds of one `for`."""
-    return tuple((each,) for each in walked)
-
-
 def _is_foreign(member: Value) -> bool:
     """Return whether a value is known by an external name alone, or is a row that ends with such."""
     last = member.items[-1] if isinstance(member, Sequence) and member.items else member
     return isinstance(last, External)
-
-
-def _collect_rounds(kind: Kind, made: list[tuple[Value, Answer]], ordered: bool) -> Value:
-    """Return the result of a comprehension from its rounds: the value of each, and whether the filters accept it."""
-    some = [value for value, filtered in made if filtered.decided is not False]
-    every = Sequence(kind, None, join(*some) if some else UNKNOWN)
-    if not ordered or any(filtered.likely is None for _, filtered in made):
-        return every
-    items = tuple(value for value, filtered in made if filtered.likely)
-    if kind == "set":
-        if not all(isinstance(each, Const) for each in items):
-            return every  # nothing decides which are equal
-        items = tuple(dict.fromkeys(items))
-    usual = Sequence(kind, items, UNKNOWN)
-    return usual if all(filtered.decided is not None for _, filtered in made) else prefer(usual, every)
 
 
 def _all_of(*answers: Value) -> Value:

@@ -7,23 +7,37 @@ the filters of comprehensions, the cases of `match`.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
 from tcready.schema.display_paths import is_installed
-from tcready.schema.enums import Confidence
+from tcready.static.domain import priors
 from tcready.static.domain.facts import Asker, Condition, DecidedBy
 from tcready.static.domain.path_state import Fork, PathState
-from tcready.static.domain.scope import Frame, last_name
-from tcready.static.domain.values import External, FloatType, Value, is_open, options
+from tcready.static.domain.priors import Prior
+from tcready.static.domain.scope import Frame, last_name, narrowing_key
+from tcready.static.domain.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    External,
+    FloatType,
+    Instance,
+    Plain,
+    Value,
+    is_open,
+    likely,
+    options,
+)
 from tcready.static.frontend.index import ModuleInfo
 from tcready.static.frontend.source import nodes_in
 from tcready.static.interp.interfaces import Component, Engine
-from tcready.static.interp.match_lowering import test_text
+from tcready.static.interp.match_lowering import Fits, test_text, values_test
 
 ABOUT: tuple[DecidedBy, ...] = get_args(DecidedBy)
 SETTINGS: tuple[DecidedBy, ...] = ("configuration", "unknown")
@@ -48,6 +62,9 @@ class Forks(Component):
         self._texts: dict[ast.expr, str] = {}
         """The texts of tests in a report."""
         self._installed: dict[ModuleInfo, bool] = {}
+        self._filling: dict[ast.If, bool] = {}
+        self._last: dict[ast.AST, frozenset[ast.If]] = {}
+        """The last tests of a function before it raises."""
 
     def ask(self, test: ast.expr, kind: str, frame: Frame, asker: Asker | None = None) -> Fork:
         """Evaluate a test, that of the statement `asker` or part of the current one; return its branches."""
@@ -84,26 +101,29 @@ class Forks(Component):
         path = frame.path if fork.default in (None, taken) else self.pass_by(frame, fork.types)
         if path is None:
             return None
-        sure: Confidence = "high"
-        if fork.rare or taken in fork.raises:
-            sure = "low"  # a usual call raises nothing
-        elif fork.about == "size" or self.is_unforeseen(fork, frame):
-            sure = "medium"  # who knows what sizes it is given, and what is switched on
         conditional = fork.is_open and taken not in (fork.usual, fork.first)
-        several = fork.of_if and (fork.default is None or self.pass_by(frame, fork.types) is not None)
+        several = fork.default is None or self.pass_by(frame, fork.types) is not None
         return replace(
-            path.at_most(sure),
+            path.against(self._prior(fork, taken, frame)),
             conditional=path.conditional or conditional,
             multi_path=path.multi_path or several,
             conditions=(*path.conditions, *self.conditions(fork, taken)),
         )
 
-    def is_unforeseen(self, fork: Fork, frame: Frame) -> bool:
-        """Return whether nothing in the source says what a test usually gives: it reads a setting, or the machine."""
-        if fork.unforeseen is not None:
-            return fork.unforeseen
-        open_one = fork.decided is None and fork.usual is None
-        return open_one and (fork.about in SETTINGS or self.reads_unknown_attribute(fork.test, frame))
+    def _prior(self, fork: Fork, taken: bool, frame: Frame) -> Prior | None:
+        """Return what makes a branch of an undecided test unlikely; None if nothing does."""
+        if taken in fork.raises:
+            return priors.RAISES
+        if fork.rare:
+            return priors.CASE
+        if fork.about == "size":
+            return priors.SIZE
+        if fork.unforeseen is None and fork.usual is None and fork.about in SETTINGS:
+            return priors.SETTING
+        unforeseen = fork.unforeseen
+        if unforeseen is None:
+            unforeseen = fork.usual is None and self._reads_unknown_attribute(fork.test, frame)
+        return priors.UNFORESEEN if unforeseen else None
 
     def pass_by(self, frame: Frame, types: tuple[FloatType, ...] = ()) -> PathState | None:
         """Return the path to code that the defaults skip; None to ignore it.
@@ -116,7 +136,7 @@ class Forks(Component):
         if module not in self._installed:
             self._installed[module] = is_installed(str(module.path))
         followed = types or self.engine.low or not self._installed[module]
-        return frame.path.at_most("low") if followed else None
+        return frame.path.against(priors.DEFAULT) if followed else None
 
     def conditions(self, fork: Fork, taken: bool) -> tuple[Condition, ...]:
         """Return the conditions that hold on a branch; none if the source decides the test."""
@@ -130,7 +150,7 @@ class Forks(Component):
             self._texts[test] = _on_one_line(test)
         return (Condition(self._texts[test], holds, fork.about, usual, fork.types if usual is False else ()),)
 
-    def reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
+    def _reads_unknown_attribute(self, test: ast.expr, frame: Frame) -> bool:
         """Return whether a test reads an attribute of a torch module that may have any value, where most switches are off
         by default; the device or the state of the process, which the machine decides; or the memory layout of a
         tensor."""
@@ -154,6 +174,152 @@ class Forks(Component):
             return True
         return any(is_open(option) for value in values for option in options(value))
 
+    def ask_if(self, node: ast.If, frame: Frame) -> Fork:
+        """Evaluate the test of an `if`; return its branches."""
+        fork = self.ask(node.test, "if", frame, node)
+        arms = ((True, node.body), (False, node.orelse))
+        raises = tuple(taken for taken, body in arms if gives_up(body))
+        if fork.decided is not None:
+            return replace(fork, raises=raises)
+        # below a setting is no less sure here than beside it
+        unforeseen = fork.usual is None and self._reads_unknown_attribute(node.test, frame)
+        fork = replace(fork, raises=raises, unforeseen=unforeseen)
+        goes_on = self._goes_on(node, frame)
+        single = (
+            fork.is_open and goes_on is None and _is_single_case(node.test) and not self._is_walked(node.test, frame)
+        )
+        fills = fork.usual is None and self._fills_what_is_missing(node)
+        default = fork.default
+        if single and not node.orelse and not self._sets_what_is_missing(node.body, frame):
+            default = False
+        if default is None and not self.engine.untraced and _is_outgrown(node):
+            default = False
+        if default in raises:
+            default = None  # a default that raises is none
+        if default is not None:
+            return replace(fork, default=default)
+        # a first call finds nothing there, and a usual call raises nothing
+        usual = goes_on if goes_on is not None else True if fills else fork.usual
+        # of what a constructor chooses from, each is as likely
+        rare = single and not self.engine.untraced and _arms_by_literal(node) > 2
+        fork = replace(fork, default=None, usual=usual, rare=rare)
+        return replace(fork, first=self._in_first_call(node.test, frame)) if fork.is_open else fork
+
+    def _fills_what_is_missing(self, node: ast.If) -> bool:
+        """Return whether state is made unless it exists: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
+        if node not in self._filling:
+            place = _missing_place(node.test)
+            self._filling[node] = place is not None and any(
+                isinstance(inner, (ast.Attribute, ast.Subscript))
+                and isinstance(inner.ctx, ast.Store)
+                and ast.unparse(inner) == place
+                for inner in ast.walk(node)
+            )
+        return self._filling[node]
+
+    def _sets_what_is_missing(self, body: list[ast.stmt], frame: Frame) -> bool:
+        """Return whether an object under construction gets an attribute here that it lacks: one of the branches that set
+        that attribute runs, however unlikely each is."""
+        if not self.engine.untraced:
+            return False
+        nodes = (inner for statement in body for inner in ast.walk(statement))
+        stored = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+        owners = (
+            (self.engine.names.resolve_name(place.value.id, frame), place.attr)
+            for place in stored
+            if isinstance(place.value, ast.Name)
+        )
+        return any(
+            isinstance(owner, Instance) and name not in self.engine.heap[owner].attributes for owner, name in owners
+        )
+
+    def is_filled_before(self, node: ast.If, frame: Frame) -> bool:
+        """Return whether a test reads state of the whole process that is made unless it exists, below the test or (if the
+        function returns when it exists) after it. The first use makes it permanently for all models, mostly while one is
+        built or called without being compiled."""
+        if self.engine.untraced or node.orelse or frame.function is None:
+            return False
+        missing = place_if_missing(node.test)
+        place = _place_if_present(node.test) if missing is None else missing
+        if missing is None and not isinstance(node.body[-1], ast.Return):
+            return False
+        if missing is not None and not isinstance(node.body[-1], (ast.Assign, ast.AnnAssign)):
+            return False
+        nodes = frame.function.nodes if missing is None else ast.walk(node)
+        return self._is_process_global(place, frame) and any(
+            isinstance(inner, (ast.Name, ast.Attribute))
+            and isinstance(inner.ctx, ast.Store)
+            and place is not None
+            and ast.unparse(inner) == ast.unparse(place)
+            for inner in nodes
+        )
+
+    def _is_process_global(self, place: ast.expr | None, frame: Frame) -> bool:
+        """Return whether it is a global of the file, a variable that a function stores for its inner one (`print_once =
+        once(print)`), or an attribute of an object made at import."""
+        if isinstance(place, ast.Name):
+            return frame.outside.get(place.id) in ("global", "nonlocal")
+        if not isinstance(place, ast.Attribute) or not isinstance(place.value, ast.Name):
+            return False
+        owner = self.engine.names.resolve_name(place.value.id, frame)
+        return all(isinstance(v, Instance) and self.engine.heap[v].process_global for v in options(owner))
+
+    def _goes_on(self, node: ast.If, frame: Frame) -> bool | None:
+        """Return the result of a test if the other branch only raises; None if neither does, or both."""
+        raises = gives_up(node.body), gives_up(node.orelse)
+        if raises == (False, False) and not node.orelse and _leaves(node.body) and frame.function is not None:
+            whole = frame.function.node
+            if whole not in self._last:
+                body = [] if isinstance(whole, ast.Lambda) else whole.body
+                self._last[whole] = frozenset(_last_before_raise(body))
+            raises = False, node in self._last[whole]
+        return None if raises[0] == raises[1] else raises[1]
+
+    def _is_walked(self, test: ast.expr, frame: Frame) -> bool:
+        """Return whether a test compares with one of the constants that a loop of this function goes through: each has
+        its turn."""
+        left = test.left if isinstance(test, ast.Compare) else None
+        if not isinstance(left, ast.Name) or frame.function is None:
+            return False
+        if not all(isinstance(v, Plain) and v.origin == "constant" for v in options(frame.env.get(left.id, NONE))):
+            return False
+        return any(
+            isinstance(inner, ast.Name) and inner.id == left.id
+            for loop in frame.function.nodes
+            if isinstance(loop, (ast.For, ast.comprehension))
+            for inner in ast.walk(loop.target)
+        )
+
+    def _in_first_call(self, test: ast.expr, frame: Frame) -> bool | None:
+        """Return the result of a test in the first call, if it reads numbers that the constructor sets and methods
+        change; else None."""
+        with self.engine.outside_trace():
+            first = {
+                key: number
+                for node in nodes_in(test)
+                if isinstance(node, ast.Attribute)
+                and (key := narrowing_key(node)) is not None
+                and key not in frame.env
+                and (number := self._set_by_constructor(node, frame)) is not None
+            }
+            if not first:
+                return None
+            env, frame.env = frame.env, {**frame.env, **first}
+            answer = self.engine.truth.answer(self.engine.expressions.eval(test, frame))
+            frame.env = env
+        return answer.likely
+
+    def _set_by_constructor(self, node: ast.Attribute, frame: Frame) -> Const | None:
+        """Return the number that a constructor gives an attribute which other methods change."""
+        owner = self.engine.expressions.eval(node.value, frame)
+        if not isinstance(owner, Instance) or not self.engine.heap[owner].escaping:
+            return None
+        value = likely(self.engine.heap[owner].attributes.get(node.attr, UNKNOWN))
+        changed = node.attr in self.engine.classes.reassigned_attributes(self.engine.classes.mro(owner.cls))
+        if not changed or not isinstance(value, Const) or type(value.value) not in (int, float):
+            return None
+        return value
+
 
 def foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
     """Return the strongest of several origins of a decision; None if there is none."""
@@ -164,3 +330,109 @@ def foremost(abouts: Iterable[DecidedBy | None]) -> DecidedBy | None:
 def _on_one_line(node: ast.expr) -> str:
     text = " ".join(test_text(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
+
+
+def _is_single_case(test: ast.expr) -> bool:
+    """Return whether it is `x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case
+    of many."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_is_single_case, test.values))
+    if isinstance(test, Fits):
+        plain = values_test(test)
+        return plain is not None and _is_single_case(plain)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
+        _is_text(side) for side in (test.left, test.comparators[0])
+    )
+
+
+def _is_outgrown(node: ast.If) -> bool:
+    """Return whether it is `if length > self.size: self.grow(length)`: a buffer made for the usual case is made anew."""
+    test = node.test
+    conditions = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return not node.orelse and any(map(_compares_with_self, conditions)) and all(map(_writes_self, node.body))
+
+
+def _compares_with_self(test: ast.expr) -> bool:
+    """Return whether it is `length > self.size` or similar: one side is the object's."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
+    return ordered and _is_of_self(test.left) != _is_of_self(test.comparators[0])
+
+
+def _is_of_self(node: ast.expr) -> bool:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _writes_self(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and _is_of_self(node.value)
+    return isinstance(node, ast.Assign) and all(isinstance(t, ast.Attribute) and _is_of_self(t) for t in node.targets)
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return bool(node.elts) and all(map(_is_text, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def place_if_missing(test: ast.expr) -> ast.expr | None:
+    """Return the expression that `not place` or `place is None` tests."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Is):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return None
+
+
+def _place_if_present(test: ast.expr) -> ast.expr | None:
+    """Return the expression that `place` or `place is not None` tests."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
+        other = test.comparators[0]
+        return test.left if isinstance(other, ast.Constant) and other.value is None else None
+    return test if isinstance(test, (ast.Name, ast.Attribute)) else None
+
+
+def _missing_place(test: ast.expr) -> str | None:
+    """Return the attribute or item that a test requires to be missing, as text; None for another test."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotIn):
+        return f"{ast.unparse(test.comparators[0])}[{ast.unparse(test.left)}]"
+    place = place_if_missing(test)
+    if isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute) and place.func.attr == "get":
+        return f"{ast.unparse(place.func.value)}[{ast.unparse(place.args[0])}]" if place.args else None
+    return ast.unparse(place) if isinstance(place, (ast.Attribute, ast.Subscript)) else None
+
+
+def _arms_by_literal(node: ast.If) -> int:
+    """Return the number of branches of an `if`/`elif` chain that compare with literals; 1 if it is no such chain."""
+    return 1 + sum(1 for _ in itertools.takewhile(lambda each: _is_single_case(each.test), _chain(node)))
+
+
+def _chain(node: ast.If) -> Iterator[ast.If]:
+    """Yield an `if` and its `elif`s."""
+    yield node
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        yield node
+
+
+def _last_before_raise(body: list[ast.stmt]) -> Iterator[ast.If]:
+    """Return the last test of each chain of which every branch leaves the function, and after which it raises."""
+    for statement, after in itertools.pairwise(body):
+        if isinstance(statement, ast.If) and isinstance(after, ast.Raise):
+            tests = [*_chain(statement)]
+            if not tests[-1].orelse and all(_leaves(test.body) for test in tests):
+                yield tests[-1]
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], (ast.Return, ast.Raise))
+
+
+def gives_up(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)

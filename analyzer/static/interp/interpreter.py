@@ -140,15 +140,12 @@ class Interpreter(Engine):
         self.__dict__.clear()
 
     def outside_trace(self) -> _OutsideTrace:
-        """Evaluate code that runs before the compiled call, or only look at it: emit no fact."""
         return self._outside_trace
 
     def is_strong(self, frame: Frame) -> bool:
-        """Return whether a store replaces the old value: while a model is built, on the single path that is taken."""
         return bool(self.untraced) and not (frame.path.conditional or frame.path.multi_path)
 
     def where(self, frame: Frame) -> F.Where:
-        """Return the position of `frame`, for a fact."""
         path = frame.path
         if frame.where is None or frame.where[0] is not path:
             state = path.enclosing, path.confidence, path.conditional, path.conditions
@@ -156,7 +153,6 @@ class Interpreter(Engine):
         return frame.where[1]
 
     def emit(self, fact: F.Fact) -> None:
-        """Keep a fact, unless what runs is not compiled."""
         if not self.untraced:
             known = len(self._emitted)
             self._emitted.add(fact)
@@ -164,7 +160,6 @@ class Interpreter(Engine):
                 self.facts.append(fact)
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
-        """Record what became of a call; `line` counts from where its function begins."""
         key = str(info.module.path), info.node.lineno + line, column
         if self.call_outcomes.get(key) in (None, *RESOLVED):
             self.call_outcomes[key] = became

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.domain import priors
 from tcready.static.domain.heap import BranchEffects
 from tcready.static.domain.scope import Env, Frame, ReturnedValue, join_envs, positional
 from tcready.static.domain.values import (
@@ -36,7 +37,7 @@ from tcready.static.domain.values import (
     widen,
 )
 from tcready.static.frontend.index import imports_of
-from tcready.static.interp.if_branches import IfBranches, gives_up, place_if_missing
+from tcready.static.interp.forks import gives_up, place_if_missing
 from tcready.static.interp.interfaces import ASSUMED_DEPTH, Component, Engine
 from tcready.static.interp.match_lowering import chain_of, subject_key
 from tcready.static.library import semantics as K  # noqa: N812
@@ -55,7 +56,6 @@ class Statements(Component):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
-        self._branches = IfBranches(engine)
         self._chains: dict[ast.Match, list[ast.stmt]] = {}
         """The statements equivalent to match statements."""
         self._demanded: dict[int, frozenset[str]] = {}
@@ -125,13 +125,11 @@ class Statements(Component):
             self.engine.expressions.eval(node.exc, frame)
         return False
 
-    def do_break(self, node: ast.Break, frame: Frame) -> bool:
+    def do_break(self, node: ast.Break | ast.Continue, frame: Frame) -> bool:
         frame.exits.append(frame.env)
         return False
 
-    def do_continue(self, node: ast.Continue, frame: Frame) -> bool:
-        frame.exits.append(frame.env)
-        return False
+    do_continue = do_break
 
     def do_assign(self, node: ast.Assign, frame: Frame) -> None:
         value = self.engine.expressions.eval(node.value, frame)
@@ -160,15 +158,15 @@ class Statements(Component):
         self.engine.assignment.assign(target, result, frame, node.value, augmented=True, old=old)
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
-        if self._branches.is_filled_before(node, frame):
+        if self.engine.forks.is_filled_before(node, frame):
             self.engine.truth.test(node.test, "if", frame)
             if place_if_missing(node.test) is None:
                 self.block(node.body, frame)
-                frame.path = frame.path.at_most("low")
+                frame.path = frame.path.against(priors.MADE_ONCE)
                 return True
-            with frame.no_surer_than("low"):
+            with frame.against(priors.MADE_ONCE):
                 return self.block(node.body, frame)
-        fork = self._branches.fork(node, frame)
+        fork = self.engine.forks.ask_if(node, frame)
         arms = {True: node.body, False: node.orelse}
         if fork.decided in fork.raises:
             # the object was made, and the call comes back: what decides the test is not as it seems
@@ -207,7 +205,7 @@ class Statements(Component):
                 _prefer_usual(merged, cast(Env, ends[fork.default]), cast(Env, ends[not fork.default]))
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
         if fork.default is not None and ends.get(fork.default) is None:
-            frame.path = frame.path.at_most("low")  # by default the function has ended
+            frame.path = frame.path.against(priors.DEFAULT)  # by default the function has ended
         left = [taken for taken, end in ends.items() if end is not None]
         if len(left) == 1 < len(ends) and (not left[0]) not in fork.raises:
             conditions = self.engine.forks.conditions(fork, left[0])
@@ -292,7 +290,7 @@ class Statements(Component):
                 return self._loop(frame, "for", items * 2, node)
         element = self.engine.containers.element(value)
         if members is not None and isinstance(element, Choice):
-            with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
+            with frame.against(priors.MEMBER):  # each kind of member has its turn
                 turns = (*element.options, element)
                 return self._loop(frame, "for", turns, node, known=len(turns))
         usual = likely(source)
@@ -333,8 +331,7 @@ class Statements(Component):
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
-            sure = frame.path.confidence if raises else "low"  # an exception has to be raised first
-            with frame.no_surer_than(sure), self.engine.heap.way() as stored:
+            with frame.against(None if raises else priors.HANDLER), self.engine.heap.way() as stored:
                 handled = self.block(handler.body, frame)
             self.engine.heap.join(stored, set())
             if handled and not completes:
@@ -373,8 +370,9 @@ class Statements(Component):
                 self.engine.assignment.assign(item.optional_vars, entered if own is None else own, frame)
             if context is None or context.gb_id or context.inside != "split":
                 frame.path = frame.path.inside("with")
-            on, off = ((name or "").endswith(names) for names in (K.MAY_TURN_GRADIENTS_ON, K.TURN_GRADIENTS_OFF))
-            frame.path = frame.path.with_gradients(on, off)
+            for names, on in ((K.TURN_GRADIENTS_OFF, False), (K.MAY_TURN_GRADIENTS_ON, True)):
+                if (name or "").endswith(names):
+                    frame.path = replace(frame.path, gradients=on)
         fell = self.block(node.body, frame)
         for value in reversed(managers):
             with self.engine.outside_trace() if self._builtin(likely(value)) else nullcontext():

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from tcready.static.domain import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.domain import priors
 from tcready.static.domain.facts import DecidedBy
 from tcready.static.domain.scope import Frame, narrowing_key
 from tcready.static.domain.values import (
@@ -210,7 +211,7 @@ class Questions(Component):
                 if guess == conjunction or fork.usual is (not conjunction):
                     guess = fork.usual  # one that ends the chain does, whatever the others say
                 if fork.decided is None and _is_none_check(operand):
-                    frame.path = frame.path.at_most("medium")  # what was not given ends the test here
+                    frame.path = frame.path.against(priors.GIVEN)  # what was not given ends the test here
                 if not self.engine.forks.enter(fork, conjunction, frame):
                     break
         if decided is not None:
@@ -219,9 +220,7 @@ class Questions(Component):
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
         """Evaluate an operand and its truth; emit the test in it."""
-        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
-            isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
-        ):
+        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             return truth_value(self.test(node, kind, frame))
         value = self.engine.expressions.eval(node, frame)
         self.emit_test(node, kind, self.engine.protocols.truth_operand(value, frame), frame)
