@@ -472,7 +472,7 @@ def _reasons() -> dict[str, re.Pattern[str]]:
     for module in modules:
         path = Path(str(module.__file__))
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "Declined"):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func) in ("Declined", "Decline")):
                 continue
             (reason,) = node.args
             if isinstance(reason, ast.Name):

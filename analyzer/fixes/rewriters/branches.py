@@ -18,7 +18,7 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
     walk,
 )
-from tcready.fixes.rewriters.rewrites import Ways, bare, expression, in_place_of, line_of
+from tcready.fixes.rewriters.rewrites import Decline, Ways, bare, expression, in_place_of, line_of
 from tcready.fixes.rewriters.shapes import Shapes, is_pure
 from tcready.fixes.rewriters.sides import (
     NO_RESULT,
@@ -71,11 +71,7 @@ def choosing_expression(place: Located) -> Ways:
     whole = owner_of(place)
     if not isinstance(whole, cst.IfExp):
         return
-    found = split_test(place, whole.test)
-    if isinstance(found, Declined):
-        yield found
-        return
-    name, imports, python, tensors = found
+    name, imports, python, tensors = split_test(place, whole.test)
     yes, no = whole.body, whole.orelse
     if (text(yes), text(no)) in (("True", "False"), ("False", "True")):
         made = as_tensor(place, name, tree_of(place, whole.test, text(yes) == "False")) if python is None else None
@@ -88,8 +84,7 @@ def choosing_expression(place: Located) -> Ways:
         return
     test = test_beside(place, name, tensors, yes, no)
     if test is None:
-        yield Declined(NO_DEVICE, rewrite=WHERE)
-        return
+        raise Decline(NO_DEVICE, rewrite=WHERE)
     try:
         made = Chooser(name, test, test, Shapes.at(place, whole)).choose(yes, no)
     except Refused as reason:
@@ -97,16 +92,11 @@ def choosing_expression(place: Located) -> Ways:
     else:
         if python is not None:
             made = expression("a if p else b", a=made, p=python, b=no)
-        yield Rewrite(
-            HOW, (Change((whole,), (_as_before(whole, made),)),), _unsafe(Shapes.at(place, whole), yes, no), imports
-        )
+        # the parentheses around the old expression stay, unless the new one is a call
+        made = bare(made) if isinstance(made, cst.Call) else made.with_changes(lpar=whole.lpar, rpar=whole.rpar)
+        yield Rewrite(HOW, (Change((whole,), (made,)),), _unsafe(Shapes.at(place, whole), yes, no), imports)
     if python is None:
         yield from cond_of_expression(whole, name, imports, test)
-
-
-def _as_before(old: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
-    """Keep the parentheses around the old expression, unless the new one is a call."""
-    return bare(made) if isinstance(made, cst.Call) else made.with_changes(lpar=old.lpar, rpar=old.rpar)
 
 
 def _unsafe(shapes: Shapes, yes: cst.BaseExpression, no: cst.BaseExpression) -> str:
@@ -120,11 +110,7 @@ def choosing_statement(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
-    found = split_test(place, branch.test)
-    if isinstance(found, Declined):
-        yield found
-        return
-    name, imports, python, tensors = found
+    name, imports, python, tensors = split_test(place, branch.test)
     sides = (branch.body, *([branch.orelse] if branch.orelse is not None else []), *rest_of(place, branch))
     test = test_beside(place, name, tensors, *sides)
     try:

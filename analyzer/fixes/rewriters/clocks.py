@@ -13,10 +13,10 @@ from tcready.fixes.rewriters.hidden_effects import hidden_effect
 from tcready.fixes.rewriters.messages import CAUGHT, is_message, is_tried, is_without_effect, unknown_call, why_needed
 from tcready.fixes.rewriters.module_methods import changes_module
 from tcready.fixes.rewriters.numbers import Uses
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, torch_of
 from tcready.fixes.rewriters.statements import assignments, full_name, quote, text, values_given
 from tcready.static.diagnostics.cst_view import names_in
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -40,17 +40,12 @@ def exclude_timing(place: Located) -> Ways:
     `if not is_compiling():`."""
     known = place.source.derive(_names)
     if not isinstance(place.node, cst.Call) or not _is_clock(place.node, known):
-        yield Declined(SYSTEM_QUERY)
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+        raise Decline(SYSTEM_QUERY)
+    torch = torch_of(place)
     found = _Timing(place, known)
     reason = found.follow(place.node)
     if reason is not None:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     found.join_others()
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     yield Rewrite(

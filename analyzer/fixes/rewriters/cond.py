@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
-from tcready.fixes.rewriters.rewrites import Ways, bare, expression, is_compiling, line_of
+from tcready.fixes.rewriters.rewrites import Decline, Ways, bare, expression, is_compiling, line_of
 from tcready.fixes.rewriters.sides import HAS_EFFECT, NO_RESULT, NOT_BOUND
 from tcready.fixes.rewriters.statements import (
     assigned_in,
@@ -27,7 +27,7 @@ from tcready.fixes.rewriters.statements import (
     times_read,
     values_given,
 )
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -150,25 +150,22 @@ def cond_of_statement(
     if returning != ends_in_return(no):
         return
     if (name := _from_elsewhere(place, (*yes, *no))) is not None:
-        yield Declined(
+        raise Decline(
             f"A subclass or an argument of `__init__` may define `self.{name}`, whose side effects are not known. "
             "If it has "
             "none, call `torch.cond` yourself.",
             rewrite=COND,
         )
-        return
     effect = next((found for each in (*yes, *no) if (found := effect_in(each)) is not None), None)
     if effect is not None:
-        yield Declined(HAS_EFFECT.format(describe_effect(effect)))
-        return
+        raise Decline(HAS_EFFECT.format(describe_effect(effect)))
     inner = [*yes, *no][:-1] if not returning else [*yes[:-1], *no[:-1]]
     if any(isinstance(each, (cst.Return, cst.Break, cst.Continue)) for part in inner for each in walk(part)):
-        yield Declined(
+        raise Decline(
             "A branch contains a `return`, `break` or `continue` before its end. Assign the result in each branch, "
             "and return it after the `if`.",
             rewrite=COND,
         )
-        return
     if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
         return
     given = assigned_in(yes) | assigned_in(no)
@@ -178,23 +175,19 @@ def cond_of_statement(
     else:
         results = sorted(name for name in given if is_read_after(place, branch, name))
         if not results:
-            yield Declined(NO_RESULT, rewrite=COND)
-            return
+            raise Decline(NO_RESULT, rewrite=COND)
         for name in results:
             on_both = name in assigned_in(yes) and name in assigned_in(no)
             if not on_both and not is_bound(place, branch, name):
-                yield Declined(NOT_BOUND.format(name), rewrite=COND)
-                return
+                raise Decline(NOT_BOUND.format(name), rewrite=COND)
             if not on_both and is_none_before(place, branch, name):
-                yield Declined(NO_TENSOR_RETURNED.format("`None`"), rewrite=COND)
-                return
-    if _reads_super(branch):
+                raise Decline(NO_TENSOR_RETURNED.format("`None`"), rewrite=COND)
+    if any(isinstance(each, cst.Name) and each.value == "super" for each in walk(branch)):
         return
     last = [last_values(side).get(name) for side in (yes, no) for name in results]
     for value in last:
         if value is not None and (isinstance(value, NO_TENSOR) or text(value) == "None"):
-            yield Declined(NO_TENSOR_RETURNED.format(quote(value)), rewrite=COND)
-            return
+            raise Decline(NO_TENSOR_RETURNED.format(quote(value)), rewrite=COND)
     changed = assigned_in(yes) | assigned_in(no)
     params = sorted(
         name
@@ -229,10 +222,6 @@ def cond_of_statement(
         "`torch.cond` requires branches that agree in shape and dtype and have no side effects",
         imports,
     )
-
-
-def _reads_super(branch: cst.If) -> bool:
-    return any(isinstance(each, cst.Name) and each.value == "super" for each in walk(branch))
 
 
 def _function(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import libcst as cst
-from tcready.fixes.rewriters.rewrites import NO_TORCH, expression, in_parentheses, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, expression, in_parentheses, torch_of
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -491,16 +491,15 @@ class SplitTest(NamedTuple):
     tensors: Tree
 
 
-def split_test(place: Located, test: cst.BaseExpression) -> SplitTest | Declined:
-    """Return a split test; why it cannot be split, or torch cannot be named there."""
-    torch = torch_name(place)
-    if torch is None:
-        return NO_TORCH
+def split_test(place: Located, test: cst.BaseExpression) -> SplitTest:
+    """Return a split test. Raises Decline if it cannot be split, or torch cannot be named there."""
+    torch = torch_of(place)
     parts = split_by_python(tree_of(place, test))
     if parts is None:
-        return Declined(MIXED)
-    why = overridable(place, parts[1]) or given_otherwise(place, parts[1])
-    return why or SplitTest(*torch, *parts)
+        raise Decline(MIXED)
+    if why := overridable(place, parts[1]) or given_otherwise(place, parts[1]):
+        raise Decline(why)
+    return SplitTest(*torch, *parts)
 
 
 def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:

@@ -21,7 +21,7 @@ from tcready.fixes.rewriters.numbers import (
     is_number,
     snapshot,
 )
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, first_or_others, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, first_or_others, torch_of
 from tcready.fixes.rewriters.sorts import rewrite_sorted
 from tcready.fixes.rewriters.tests import written_anew
 from tcready.static.diagnostics.rule import Declined, Rewrite
@@ -42,15 +42,11 @@ def keep_tensor(place: Located) -> Ways:
     if found is None:
         return
     node, tensor, conversion = found
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     uses = Uses(place.piece, torch[0], branches=[])
     reason = uses.of(node)
     if reason:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     if conversion in OF_FLOATS:
         made = expression(f"{torch[0]}.{conversion}(t)", t=snapshot(tensor))
     else:
@@ -59,8 +55,7 @@ def keep_tensor(place: Located) -> Ways:
             made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
     changes = uses.written(node, made)
     if changes is None:
-        yield NESTED
-        return
+        raise Decline(NESTED)
     rewrite = Rewrite(
         HOW,
         changes,
@@ -78,8 +73,7 @@ def _with_branches(place: Located, rewrite: Rewrite, branches: Sequence[cst.If |
     (branch, *others) = branches
     inside = {id(each) for each in walk(branch)}
     if others or any(id(change.old[0]) in inside for change in rewrite.changes):
-        yield Declined(BRANCH)
-        return
+        raise Decline(BRANCH)
     for way in written_anew(replace(place, node=branch.test)):
         if isinstance(way, Declined) or way.settings:
             yield way

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.numbers import Uses
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.fixes.rewriters.statements import assigned_in, text
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -43,13 +43,9 @@ def _name(place: Located) -> str | None:
 def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     """Rewrite `layer = copy.deepcopy(self.layer)`, then `layer(x)`, as `torch.func.functional_call` with copies of
     its tensors."""
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     if not _is_plain(module):
-        yield Declined("The copied module is an expression. Assign it to a name first.")
-        return
+        raise Decline("The copied module is an expression. Assign it to a name first.")
     parents = place.piece.parents
     parent = parents[place.node]
     how = "The module is called with copies of its tensors, instead of a copy of the module"
@@ -66,17 +62,14 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     uses = Uses(place.piece, "torch")
     line = place.statement
     if name is None or len(uses.values_of(name)) != 1 or not isinstance(line, cst.SimpleStatementLine):
-        yield Declined(REASON_STORED)
-        return
+        raise Decline(REASON_STORED)
     state_name = f"{name}_state"
     around = parents[line]
     if state_name in place.piece.bound or not isinstance(around, cst.IndentedBlock):
-        yield Declined(f"The function already has a variable `{state_name}`, which the rewrite would need. Rename it.")
-        return
+        raise Decline(f"The function already has a variable `{state_name}`, which the rewrite would need. Rename it.")
     rest = around.body[around.body.index(line) + 1 :]
     if set(_names(module)) & assigned_in(rest):
-        yield Declined(f"`{text(module)}` is assigned again after the copy. Use another name.")
-        return
+        raise Decline(f"`{text(module)}` is assigned again after the copy. Use another name.")
     changes = [Change((place.node,), (state,))]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
     assert target is not None
@@ -85,17 +78,14 @@ def copied_module(place: Located, module: cst.BaseExpression) -> Ways:
     for load in uses.loads(name):
         call = parents[load]
         if not isinstance(call, cst.Call) or call.func is not load or not _is_below(place, call, rest):
-            yield Declined(REASON_STORED)
-            return
+            raise Decline(REASON_STORED)
         calls.append(call)
     if any(_is_below(place, call, [other]) for call in calls for other in calls if other is not call):
-        yield Declined("The copy is called with its own result. Assign that result to a name first.")
-        return
+        raise Decline("The copy is called with its own result. Assign that result to a name first.")
     for call in calls:
         made = _called(torch[0], module, cst.Name(state_name), call)
         if made is None:
-            yield Declined("The copy is called with unpacked arguments (`*args`). Pass them one by one.")
-            return
+            raise Decline("The copy is called with unpacked arguments (`*args`). Pass them one by one.")
         changes.append(Change((call,), (made,)))
     yield Rewrite(how, tuple(changes), unsafe, torch[1])
 

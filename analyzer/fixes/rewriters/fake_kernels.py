@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, torch_of
 from tcready.fixes.rewriters.statements import text
 from tcready.static.diagnostics.cst_view import first_line
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -46,10 +46,7 @@ def fake_kernel(place: Located) -> Ways:
     of a `custom_op`: the same function computes the shape."""
     if not isinstance(place.node, cst.Call):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     called = text(place.node.func)
     parts = called.split(".")
     if parts[:2] == [torch[0], "ops"] and len(parts) >= 4 and parts[4:] in ([], ["default"]):
@@ -60,20 +57,17 @@ def fake_kernel(place: Located) -> Ways:
     else:
         return
     if kernel is None:
-        yield Declined(NOT_SEEN)
-        return
+        raise Decline(NOT_SEEN)
     if not _needs_no_data(kernel.function, torch[0]):
-        yield Declined(NEEDS_DATA)
-        return
+        raise Decline(NEEDS_DATA)
     first = first_line(kernel.registered)
     piece = place.file.piece(first)
     lines = [] if piece is None else [n for n in walk(piece.tree) if isinstance(n, cst.BaseStatement)]
     line = next((each for each in lines if piece is not None and piece.lines(each)[0] == first), None)
     if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) != 1):
-        yield Declined(
+        raise Decline(
             "The implementation of the operator shares its line with other statements. Put each on its own line."
         )
-        return
     statement = (
         _defined_twice(line, name)
         if name == called and isinstance(line, cst.FunctionDef)
@@ -123,7 +117,11 @@ def _kernels(tree: ast.Module, name: str, torch: str) -> Iterator[_Kernel]:
     libraries = {
         target.id
         for node in tree.body
-        if isinstance(node, ast.Assign) and _is_library(node.value, space, torch)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == f"{torch}.library.Library"
+        and node.value.args
+        and ast.unparse(node.value.args[0]) == repr(space)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -156,15 +154,6 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield each
         if isinstance(each, ast.If):
             yield from _statements(each.body)
-
-
-def _is_library(value: ast.expr, space: str, torch: str) -> bool:
-    return (
-        isinstance(value, ast.Call)
-        and ast.unparse(value.func) == f"{torch}.library.Library"
-        and bool(value.args)
-        and ast.unparse(value.args[0]) == repr(space)
-    )
 
 
 def _needs_no_data(function: ast.Lambda | ast.FunctionDef, torch: str) -> bool:

@@ -24,8 +24,17 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
 )
 from tcready.fixes.rewriters.operators import raising_operator
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, in_place_of, is_compiling, torch_name
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.fixes.rewriters.rewrites import (
+    NO_TORCH,
+    Decline,
+    Ways,
+    expression,
+    in_place_of,
+    is_compiling,
+    torch_name,
+    torch_of,
+)
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -54,21 +63,15 @@ def rewrite_raise(place: Located) -> Ways:
         raised, negated = _raised(branch.orelse.body), True
     if raised is None:
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     if _in_try(place, branch):
-        yield Declined(CAUGHT)
-        return
+        raise Decline(CAUGHT)
     if _tried_by_callers(place, _kind(raised)):
-        yield Declined(CAUGHT_THERE)
-        return
+        raise Decline(CAUGHT_THERE)
     name, imports = torch
     bad = tree_of(place, branch.test, negated)
     if (why := overridable(place, bad)) is not None:
-        yield why
-        return
+        raise Decline(why)
     text = _text(raised)
     kind = _kind(raised)
     body = branch.orelse.body if negated and isinstance(branch.orelse, cst.Else) else branch.body
@@ -81,8 +84,7 @@ def rewrite_raise(place: Located) -> Ways:
             yield Rewrite(how, (in_place_of(place, branch, (*made, *after)),), unsafe, imports)
     made = _required(opposite(bad), lambda part: [_asserted(name, as_tensor(place, name, part), text)], body)
     if made is None:
-        yield Declined(MIXED)
-        return
+        raise Decline(MIXED)
     alone = Rewrite(
         "The check becomes an assertion inside the graph",
         (in_place_of(place, branch, (*made, *after)),),
@@ -123,22 +125,17 @@ def rewrite_assert(place: Located) -> Ways:
     torch = torch_name(place)
     line = place.statement
     if torch is None:
-        yield NO_TORCH
-        return
+        raise Decline(NO_TORCH)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        yield Declined("Another statement is on the line of the `assert`. Put the `assert` on a line of its own.")
-        return
+        raise Decline("Another statement is on the line of the `assert`. Put the `assert` on a line of its own.")
     if _in_try(place, found):
-        yield Declined(CAUGHT)
-        return
+        raise Decline(CAUGHT)
     if _tried_by_callers(place, "AssertionError"):
-        yield Declined(CAUGHT_THERE)
-        return
+        raise Decline(CAUGHT_THERE)
     name, imports = torch
     tree = tree_of(place, found.test)
     if (why := overridable(place, tree)) is not None:
-        yield why
-        return
+        raise Decline(why)
     message = found.msg
     constant = message is None or (
         isinstance(message, (cst.SimpleString, cst.ConcatenatedString)) and not _is_made(message)
@@ -150,8 +147,7 @@ def rewrite_assert(place: Located) -> Ways:
 
     made = _required(tree, lambda part: [_assert(as_tensor(place, name, part), text)], checks)
     if made is None:
-        yield Declined(MIXED)
-        return
+        raise Decline(MIXED)
     if not constant:
         in_graph = _required(tree, lambda part: [_asserted(name, as_tensor(place, name, part), text)], checks)
         both = cst.If(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.messages import unknown_call
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.fixes.rewriters.statements import (
     NOT_PURE,
     effect_in,
@@ -21,7 +21,7 @@ from tcready.fixes.rewriters.statements import (
     values_given,
 )
 from tcready.static.diagnostics.cst_view import is_module
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -44,23 +44,17 @@ def rewrite_lock(place: Located) -> Ways:
     """Rewrite `with self.lock:` so that only eager code enters it, if what it guards is not written to."""
     item = place.piece.parents[place.node]
     block = place.piece.parents[item]
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     known = imported_names(place.source.tree.body)
     name = next((own for own, full in known.items() if full == "contextlib"), "contextlib")
     if not isinstance(item, cst.WithItem) or not isinstance(block, cst.With) or item.asname is not None:
-        yield Declined("The value of the lock is used (`as`). Enter the lock without `as`.")
-        return
+        raise Decline("The value of the lock is used (`as`). Enter the lock without `as`.")
     if name in place.piece.bound or (name == "contextlib" and not is_module(place.source, name)):
-        yield Declined(f"The name `{name}` is assigned to something else here. Rename that.")
-        return
+        raise Decline(f"The name `{name}` is assigned to something else here. Rename that.")
     fills = list(_fills(block.body))
     reason = _why_needed(place, block, fills)
     if reason is not None:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     made = expression(f"{name}.nullcontext() if {torch[0]}.compiler.is_compiling() else lock", lock=place.node)
     unsafe = "compiled code does not wait for the holder of the lock"
     if fills:

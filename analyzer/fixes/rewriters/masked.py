@@ -22,7 +22,7 @@ from tcready.fixes.rewriters.rewrites import Ways, expression, in_place_of
 from tcready.fixes.rewriters.shapes import ELEMENTWISE, Shapes, is_pure
 from tcready.fixes.rewriters.sides import Chooser, Refused, condition_name, mask_of_test, operator_of
 from tcready.fixes.rewriters.statements import block_of, quote, text
-from tcready.static.diagnostics.rule import Declined, Rewrite
+from tcready.static.diagnostics.rule import Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -42,11 +42,7 @@ def rewrite_guarded(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
-    found = split_test(place, branch.test)
-    if isinstance(found, Declined):
-        yield found
-        return
-    name, imports, python, tensors = found
+    name, imports, python, tensors = split_test(place, branch.test)
     try:
         made, how, unsafe = _Unguarded(place, branch, name, tensors).statements()
     except Refused as reason:

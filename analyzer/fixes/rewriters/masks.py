@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.numbers import Uses, is_name, is_number
 from tcready.fixes.rewriters.numpy import is_numpy
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, in_parentheses, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, in_parentheses, torch_of
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -53,18 +53,13 @@ def masked_read(place: Located) -> Ways:
     if not isinstance(node, cst.Subscript):
         return
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        yield BY_VALUE
-        return
+        raise Decline(BY_VALUE)
     mask = node.slice[0].slice.value
     if isinstance(mask, (cst.Integer, cst.BaseString, cst.Ellipsis)):
         return
     if isinstance(mask, (cst.List, cst.ListComp)):
-        yield Declined("Dynamo traces no index that is a list of bools. Write the positions as numbers, `x[[0, 2]]`.")
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+        raise Decline("Dynamo traces no index that is a list of bools. Write the positions as numbers, `x[[0, 2]]`.")
+    torch = torch_of(place)
     masked = Masked(place, torch[0], node.value, mask)
     yield from _ways(masked, node, torch[1])
 
@@ -74,21 +69,17 @@ def masked_select(place: Located) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     name, of_torch = node.func.attr.value, is_name(node.func.value, torch[0])
     if is_name(node.func.value, "np"):
-        yield BY_VALUE
-        return
+        raise Decline(BY_VALUE)
     given = [arg.value for arg in node.args if arg.keyword is None]
     operands = given if of_torch else [node.func.value, *given]
     words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
     if name == "masked_select" and len(operands) == 2 and not words:
         yield from _ways(Masked(place, torch[0], operands[0], operands[1], broadcast=True), node, torch[1])
     elif (name == "where" and of_torch and len(operands) == 1 and not words) or (
-        name == "nonzero" and len(operands) == 1 and _is_true(words.get("as_tuple"))
+        name == "nonzero" and len(operands) == 1 and is_name(words.get("as_tuple"), "True")
     ):
         yield from _written_through(place, node, operands[0])
     elif name in ("nonzero", "argwhere", "masked_select", "where"):
@@ -103,22 +94,17 @@ def rewrite_count(place: Located) -> Ways:
         return
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
     if isinstance(node.func, cst.Attribute) and is_numpy(node.func.value):
-        yield Declined(f"`{name}` of NumPy returns an array. Call the function of torch on the tensor.")
-        return
+        raise Decline(f"`{name}` of NumPy returns an array. Call the function of torch on the tensor.")
     if name == "repeat_interleave":
         yield from _repeated(place, node)
     elif name in SIZED_BY_VALUE:
-        yield Declined(
+        raise Decline(
             f"The size of the result of `{name}` depends on values. Pass a size if it takes one; for most such "
             f"functions, {SETTING}."
         )
-        return
     if name != "bincount" or not isinstance(node.func, cst.Attribute):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     given = [arg.value for arg in node.args if arg.keyword is None]
     if not is_name(node.func.value, torch[0]):
         given.insert(0, node.func.value)
@@ -126,13 +112,11 @@ def rewrite_count(place: Located) -> Ways:
     least = words.get("minlength") or (given[2] if len(given) > 2 else None)
     weights = words.get("weights") or (given[1] if len(given) > 1 else None)
     if not given or least is None or (weights is not None and not is_name(weights, "None")):
-        yield Declined(
+        raise Decline(
             "`bincount` is called without `minlength`, or with weights. Pass `minlength`, or use `scatter_add_`."
         )
-        return
     if not is_repeatable(given[0]):
-        yield TWICE
-        return
+        raise Decline(TWICE)
     made = expression(
         f"{torch[0]}.zeros(n, dtype={torch[0]}.long, device=x.device)"
         f".scatter_add_(0, x.long(), {torch[0]}.ones_like(x, dtype={torch[0]}.long))",
@@ -149,10 +133,7 @@ def rewrite_count(place: Located) -> Ways:
 
 def _repeated(place: Located, call: cst.Call) -> Ways:
     """Rewrite `torch.repeat_interleave(x, repeats)` with the sum of `repeats` as its size."""
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     given = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     words = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if isinstance(call.func, cst.Attribute) and not is_name(call.func.value, torch[0]):
@@ -161,16 +142,14 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
     repeats = words.get("repeats") or (given[1] if len(given) > 1 else given[0] if not words else None)
     is_written = repeats is not None and not any(arg.star for arg in call.args)
     if "output_size" in words or not is_written or isinstance(repeats, cst.Integer):
-        yield Declined(
+        raise Decline(
             "`output_size` is passed already, or the repeats are not written as a tensor. Pass them as one argument."
         )
-        return
     assert repeats is not None
     if not is_repeatable(repeats):
-        yield Declined(
+        raise Decline(
             "The repeats would be computed twice, by a call that may have a side effect. Assign them to a name first."
         )
-        return
     size = cst.Arg(
         expression("n.sum().item()", n=repeats),
         keyword=cst.Name("output_size"),
@@ -186,10 +165,6 @@ def _repeated(place: Located, call: cst.Call) -> Ways:
         "the repeats are summed once more, and there has to be one for each item: a single one for all raises an error",
         settings=("capture_scalar_outputs",),
     )
-
-
-def _is_true(node: cst.BaseExpression | None) -> bool:
-    return is_name(node, "True")
 
 
 def is_repeatable(node: cst.CSTNode) -> bool:
@@ -234,7 +209,8 @@ class Masked:
         if isinstance(node, cst.Name):
             values = self.uses.values_of(node.value)
             value = values[0] if len(values) == 1 else None
-            return value is not None and self._is_stable(tensor) and self.is_like(value, tensor)
+            is_stable = isinstance(tensor, cst.Name) and len(self.uses.values_of(tensor.value)) == 1
+            return value is not None and is_stable and self.is_like(value, tensor)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             return self._are_like((node.left, node.comparisons[0].comparator), tensor)
         if isinstance(node, cst.BinaryOperation):
@@ -251,10 +227,6 @@ class Masked:
         like = [self.is_like(side, tensor) for side in sides]
         return any(like) and all(found or is_number(side, None) for found, side in zip(like, sides, strict=True))
 
-    def _is_stable(self, tensor: cst.BaseExpression) -> bool:
-        """Return True if a name is assigned once in the whole function."""
-        return isinstance(tensor, cst.Name) and len(self.uses.values_of(tensor.value)) == 1
-
     def is_the_same(self, other: cst.CSTNode | None) -> cst.BaseExpression | None:
         """Return what is read, if `other` reads through this mask."""
         if not isinstance(other, cst.Subscript) or len(other.slice) != 1:
@@ -266,8 +238,7 @@ class Masked:
 
 def _ways(masked: Masked, node: cst.BaseExpression, imports: tuple[str, ...]) -> Ways:
     if not is_repeatable(masked.mask) or not is_repeatable(masked.tensor):
-        yield TWICE
-        return
+        raise Decline(TWICE)
     changes = _reduced(masked, node) or _named(masked, node)
     if changes:
         yield Rewrite(OVER_ALL, changes, UNSAFE, imports)
@@ -513,11 +484,9 @@ def _written_through(place: Located, node: cst.Call, condition: cst.BaseExpressi
     if isinstance(statement, cst.Assign):
         target = statement.targets[0].target
         if len(statement.targets) != 1 or not isinstance(target, cst.Name):
-            yield BY_VALUE
-            return
+            raise Decline(BY_VALUE)
         if len(uses.values_of(target.value)) != 1:
-            yield BY_VALUE
-            return
+            raise Decline(BY_VALUE)
         nodes = list(uses.loads(target.value))
     for each in nodes:
         index = parents[each]
@@ -525,8 +494,7 @@ def _written_through(place: Located, node: cst.Call, condition: cst.BaseExpressi
         whole = parents[element]
         alone = isinstance(whole, cst.Subscript) and len(whole.slice) == 1 and isinstance(index, cst.Index)
         if not alone or not isinstance(parents[whole], cst.AssignTarget):
-            yield BY_VALUE
-            return
+            raise Decline(BY_VALUE)
     compared = isinstance(condition, cst.Comparison)
     made = condition if compared else expression("m.bool()", m=condition)
     yield Rewrite(

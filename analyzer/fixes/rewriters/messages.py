@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import value_of
 from tcready.fixes.rewriters.hidden_effects import PURE, PURE_METHODS, TAKING_ITEMS, hidden_effect, last_name
 from tcready.fixes.rewriters.module_methods import changes_module
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, in_parentheses, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, attempt, in_parentheses, torch_name, torch_of
 from tcready.fixes.rewriters.statements import assignments, block_of, quote, text, values_given
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -70,10 +70,7 @@ CAUGHT = "it is in a `try` that may catch an exception of its evaluation"
 def unless_compiling(place: Located) -> Ways:
     """Put a call that is a statement, or in the test of an `if` with only such calls, below `if not
     torch.compiler.is_compiling():`."""
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     if not isinstance(place.node, cst.Call) or not _speaks(place.node):
         return
     statement = place.piece.parents.get(place.node)
@@ -82,7 +79,7 @@ def unless_compiling(place: Located) -> Ways:
     # The same change as that for the test of the `if`, where there is one: no guard within a guard.
     yield from (way for way in whole if way.unsafe is None)
     if isinstance(statement, cst.Expr):
-        yield from _statement(place, statement, torch)
+        yield from attempt(_statement(place, statement, torch))
     elif branch is None:
         yield Declined(f"The code uses the value of {quote(place.node)}. Call it on a line of its own.")
     yield from (way for way in whole if way.unsafe is not None)
@@ -139,7 +136,8 @@ def _with_guard(guard: cst.BaseExpression, test: cst.BaseExpression) -> cst.Base
 
 def _why_unsafe(place: Located, branch: cst.If) -> str | None:
     """Return why behavior may change if an `if` that only emits messages is not evaluated."""
-    if is_tried(place, branch) or not (is_without_effect(branch.test) and _pure_messages(branch.body)):
+    pure_messages = all(call is not None and _pure_arguments(call) for call in _calls(branch.body))
+    if is_tried(place, branch) or not is_without_effect(branch.test) or not pure_messages:
         return LOST.format("a part of it")
     for call in filter(None, _calls(branch.body)):
         if reason := why_needed(place, call, branch.test):
@@ -191,7 +189,8 @@ def _taken(place: Located, call: cst.Call) -> str | None:
         of_record = taker == "catch_warnings" and bool(given)
         of_stream = taker == "StreamHandler" and any(ast.unparse(value) not in outputs for value in given)
         of_stream = of_stream or (taker == "basicConfig" and any(keyword.arg in HANDED for keyword in each.keywords))
-        is_raised = of_warnings and taker in FILTERS and not _raises_none(given)
+        is_harmless = bool(given) and isinstance(given[0], ast.Constant) and given[0].value in HARMLESS
+        is_raised = of_warnings and taker in FILTERS and not is_harmless
         if of_record or of_stream or is_raised:
             return READ.format(taker)
     return None
@@ -212,11 +211,6 @@ def _handing(source: Source) -> tuple[ast.Call, ...]:
     """Return its calls that may change who receives a message."""
     calls = (node for node in source.nodes if isinstance(node, ast.Call))
     return tuple(call for call in calls if last_name(call.func) in HANDING)
-
-
-def _raises_none(given: Sequence[ast.expr]) -> bool:
-    """Return True if a filter of warnings raises none, by its arguments."""
-    return bool(given) and isinstance(given[0], ast.Constant) and given[0].value in HARMLESS
 
 
 def _prints(call: cst.Call) -> bool:
@@ -241,8 +235,7 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     assert isinstance(expr.value, cst.Call)
     call = unknown_call(*expr.value.args)
     if call is not None:
-        yield Declined(EFFECT.format(quote(call)))
-        return
+        raise Decline(EFFECT.format(quote(call)))
     test = _not_compiling(torch[0])
     unsafe = _why_needed(place, expr)
     if isinstance(line, cst.SimpleStatementSuite):
@@ -359,10 +352,6 @@ def _branch_around(place: Located) -> cst.If | None:
 
 def _only_messages(body: cst.BaseSuite) -> bool:
     return all(call is not None and is_message(call) for call in _calls(body))
-
-
-def _pure_messages(body: cst.BaseSuite) -> bool:
-    return all(call is not None and _pure_arguments(call) for call in _calls(body))
 
 
 def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:

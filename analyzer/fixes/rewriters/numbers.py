@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import is_exact
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.fixes.rewriters.statements import is_torch, quote
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -478,10 +478,7 @@ def keep_tensors(place: Located) -> Ways:
         or node.func.attr.value != "tolist"
     ):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     tensor = node.func.value
     cut = isinstance(tensor, cst.Call) and function_name(tensor.func) == "detach"
     tensor_copy = tensor if cut else expression("t.detach()", t=tensor)
@@ -496,12 +493,10 @@ def keep_tensors(place: Located) -> Ways:
         made = tensor_copy
         reason = why_list_needed(uses, node)
     if reason:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     changes = uses.written(node, made)
     if changes is None:
-        yield NESTED
-        return
+        raise Decline(NESTED)
     yield Rewrite(
         "The tensor replaces the list that was read from it", changes, UNSAFE + (HANDED if uses.handed else "")
     )
@@ -570,46 +565,43 @@ def index_numbers(place: Located) -> Ways:
     piece, node = place.piece, place.node
     if not isinstance(node, cst.Subscript):
         return
-    bounds = [b for each in node.slice if isinstance(each.slice, cst.Slice) for b in _bounds(each.slice)]
+    bounds = [
+        b
+        for each in node.slice
+        if isinstance(each.slice, cst.Slice)
+        for b in (each.slice.lower, each.slice.upper, each.slice.step)
+        if b is not None
+    ]
     if not all(is_number(bound, None) for bound in bounds):
-        yield Declined("The length of the slice depends on the value of a tensor. Use a mask over the full length.")
-        return
+        raise Decline("The length of the slice depends on the value of a tensor. Use a mask over the full length.")
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return
     index = node.slice[0].slice
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     uses = Uses(piece, torch[0])
     given: list[cst.BaseExpression | None] = [node.value]
     if isinstance(node.value, cst.Name):
         given = uses.values_of(node.value.value)
     if not isinstance(index.value, (cst.Name, cst.Attribute)) or len(given) != 1:
-        yield Declined(
+        raise Decline(
             "The function does not show what the list holds, or indexes it by an expression. Store its numbers "
             "in a tensor."
         )
-        return
     values = given[0]
     if not isinstance(values, (cst.List, cst.Tuple)) or not values.elements:
-        yield Declined(
+        raise Decline(
             "The function does not show what the list holds. Store numbers in a tensor; of modules, call each and "
             "select one of the results."
         )
-        return
     if isinstance(node.value, cst.Name) and any(
         not isinstance(piece.parents[each], cst.Subscript) for each in uses.loads(node.value.value)
     ):
-        yield Declined("The list may be changed by other code. Use a tensor.")
-        return
+        raise Decline("The list may be changed by other code. Use a tensor.")
     if not all(isinstance(each, cst.Element) and is_number(each.value, None) for each in values.elements):
-        yield Declined("The list holds more than numbers. Stack its items into a tensor, and index that.")
-        return
+        raise Decline("The list holds more than numbers. Stack its items into a tensor, and index that.")
     reason = uses.of(node)
     if reason:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     numbers = [each.value for each in values.elements]
     dtype = "" if all(map(is_exact, numbers)) else f"dtype={torch[0]}.float64, "
     made = expression(
@@ -619,8 +611,7 @@ def index_numbers(place: Located) -> Ways:
     )
     changes = uses.written(node, made)
     if changes is None:
-        yield NESTED
-        return
+        raise Decline(NESTED)
     yield Rewrite(
         "The list of numbers becomes a tensor, which the tensor indexes",
         changes,
@@ -629,19 +620,12 @@ def index_numbers(place: Located) -> Ways:
     )
 
 
-def _bounds(cut: cst.Slice) -> list[cst.BaseExpression]:
-    return [bound for bound in (cut.lower, cut.upper, cut.step) if bound is not None]
-
-
 def without_number(place: Located) -> Ways:
     """Rewrite functions of torch to take a tensor in place of a number."""
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     name, of_torch = node.func.attr.value, is_name(node.func.value, torch[0])
     given = [arg.value for arg in node.args if arg.keyword is None]
     words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
@@ -665,8 +649,7 @@ def without_number(place: Located) -> Ways:
     elif name not in SIZING:
         return
     if made is None:
-        yield Declined(BOUND)
-        return
+        raise Decline(BOUND)
     yield Rewrite(
         "The tensor is passed where torch accepts one",
         (Change((node,), (made,)),),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.fixes.rewriters.numbers import CONVERSIONS, NESTED_INDEX, UNSAFE, Uses, is_number, snapshot
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.static.diagnostics.cst_view import is_module
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -51,10 +51,7 @@ def without_numpy(place: Located) -> Ways:
         return
     if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "item":
         inner = inner.func.value
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     tensor = _of_torch(inner, torch[0])
     if tensor is None:
         return
@@ -65,8 +62,7 @@ def without_numpy(place: Located) -> Ways:
         made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
     changes = None if reason else uses.written(node, made)
     if changes is None:
-        yield Declined(reason or NESTED_INDEX)
-        return
+        raise Decline(reason or NESTED_INDEX)
     yield Rewrite("Torch computes it, and it stays a tensor", changes, UNSAFE, torch[1])
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Decline, Ways, expression, torch_name
 from tcready.fixes.rewriters.statements import text
 from tcready.static.diagnostics.cst_view import names_in
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -75,23 +75,20 @@ def matching_operator(place: Located) -> Ways:
         return
     function = text(node.func)
     if function.rpartition(".")[2] != "linear_sum_assignment":
-        yield Declined(
+        raise Decline(
             f"tcready does not know the shapes and types of the result of `{function}`. Wrap it in a "
             "`torch.library.custom_op` with a fake kernel."
         )
-        return
     names = [arg.keyword.value if arg.keyword is not None else "" for arg in node.args]
     if names not in ([""], ["", "maximize"], ["", ""]) or any(arg.star for arg in node.args):
-        yield Declined(
+        raise Decline(
             f"`{function}` is called with arguments that an operator cannot take. Pass `cost` by position, and "
             "`maximize`."
         )
-        return
     torch = torch_name(place)
     made = _defined(place, "_matched", MATCHING, torch=torch[0], function=function) if torch else None
     if torch is None or made is None:
-        yield NO_TORCH
-        return
+        raise Decline(NO_TORCH)
     cost = node.args[0].value  # an operator takes no array, which SciPy is given as often
     yield Rewrite(
         "The function becomes a registered operator, with what it gives told for tracing",
@@ -109,14 +106,12 @@ def attention_kernels(place: Located, entered: cst.Call) -> Ways:
     itself."""
     torch = torch_name(place)
     if torch is None or torch[1]:
-        yield NO_TORCH
-        return
+        raise Decline(NO_TORCH)
     made = _defined(place, "_attention_backends", BACKENDS, torch=torch[0])
     if made is None or (torch[0] != "torch" and made[1]):
-        yield Declined(
+        raise Decline(
             "The file defines another `_attention_backends`, or renames torch. Call `torch.nn.attention.sdpa_kernel`."
         )
-        return
     backends = entered.with_changes(func=cst.Name(made[0]))
     new = expression(f"{torch[0]}.nn.attention.sdpa_kernel(backends)", backends=backends)
     yield Rewrite(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
-from tcready.fixes.rewriters.rewrites import NO_TORCH, TIGHT, Ways, torch_name
+from tcready.fixes.rewriters.rewrites import TIGHT, Decline, Ways, torch_of
 from tcready.fixes.rewriters.statements import is_torch, quote, text, times_read
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
@@ -69,18 +69,13 @@ def padded_parts(place: Located) -> Ways:
     parts = _split(place)
     if parts is None:
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     behind = _behind(place, parts.statements[-1])
     together = _together(behind, parts.names)
     if together is None:
-        yield OTHERWISE
-        return
+        raise Decline(OTHERWISE)
     if any(times_read(place.piece.tree, name) > 2 for name in together.once | {*parts.names}):
-        yield Declined("The parts are also used by other code. Compute that from the whole tensors.")
-        return
+        raise Decline("The parts are also used by other code. Compute that from the whole tensors.")
     names = _fresh(place)
     attend = together.attend
     call = _over_all(attend, together.targets, names)
@@ -89,7 +84,7 @@ def padded_parts(place: Located) -> Ways:
         return
     query, key, value = (text(each) for each in parts.tensors)
     code = CODE.format(torch=torch[0], lengths=_bracketed(parts.lengths), query=query, key=key, value=value, **names)
-    out = _code(together.element.deep_replace(attend, call))
+    out = cst.Module([]).code_for_node(together.element.deep_replace(attend, call))
     out = f"{out}.unflatten(0, ({query}.shape[0], {names['sizes']}.shape[0]))"
     turned = ".transpose(1, 2)" if together.dimension == 2 else ""
     out += f"{turned}.flatten({together.dimension}, {together.dimension + 1})"
@@ -313,7 +308,3 @@ def _is_call_of(node: cst.CSTNode | None, name: str) -> TypeGuard[cst.Call]:
 def _bracketed(node: cst.BaseExpression) -> str:
     code = text(node)
     return code if isinstance(node, TIGHT) else f"({code})"
-
-
-def _code(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)

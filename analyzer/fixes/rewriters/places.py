@@ -9,11 +9,11 @@ from tcready.fixes.rewriters.conditions import is_mask, walk
 from tcready.fixes.rewriters.masks import masked_select
 from tcready.fixes.rewriters.numbers import keep_tensors
 from tcready.fixes.rewriters.parts import padded_parts
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, first_or_others, line_of, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, first_or_others, line_of, torch_of
 from tcready.fixes.rewriters.shapes import TO_ONE, is_pure
 from tcready.fixes.rewriters.statements import block_of, is_torch, text
 from tcready.fixes.rewriters.truths import rewrite_nonzero_count
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -52,10 +52,7 @@ def over_places(place: Located) -> Ways:
     if found is None:
         return
     loop, mask = found
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     as_bool = mask if is_mask(place, mask) else expression("m.bool()", m=mask)
     index = text(loop.target).strip("()")
     names = {each.value for each in walk(loop.target) if isinstance(each, cst.Name)}
@@ -68,21 +65,17 @@ def over_places(place: Located) -> Ways:
         part = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
         target = part.targets[0].target if isinstance(part, cst.Assign) and len(part.targets) == 1 else None
         if not isinstance(part, cst.Assign) or not isinstance(target, cst.Subscript) or loop.orelse is not None:
-            yield Declined(OTHER_BODY)
-            return
+            raise Decline(OTHER_BODY)
         out = _read_at(target, index)
         value = part.value.visit(_Whole(index, torch[0], chosen))
         assert isinstance(value, cst.BaseExpression)
         if isinstance(out, cst.Name) and not is_pure(part.value):
-            yield Declined(MODULE)
-            return
+            raise Decline(MODULE)
         if any(_reduces(each) for each in walk(part.value)):
-            yield Declined(REDUCED)
-            return
+            raise Decline(REDUCED)
         left = {each.value for each in walk(value) if isinstance(each, cst.Name)}
         if not isinstance(out, cst.Name) or written or left & {*names, out.value}:
-            yield Declined(OTHER_BODY)
-            return
+            raise Decline(OTHER_BODY)
         written.add(out.value)
         if not made:
             shaped = expression("b.reshape(m.shape + (1,) * (x.dim() - m.dim()))", b=as_bool, m=mask, x=out)

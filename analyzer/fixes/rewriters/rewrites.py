@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,8 +13,33 @@ from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
+    from tcready.static.diagnostics.rule import Rule
 
 Ways = Iterator[Rewrite | Declined]
+NO_TORCH = Declined("The name `torch` is assigned to something else here. Rename that, or import torch.")
+
+
+class Decline(Exception):  # noqa: N818  not an error
+    """Ends a rewriter: the code stays as it is, for the reason given."""
+
+    def __init__(self, reason: str | Declined, rewrite: str = "") -> None:
+        super().__init__(reason)
+        self.declined = Declined(reason, rewrite=rewrite) if isinstance(reason, str) else reason
+
+
+def attempt(ways: Ways) -> Ways:
+    """Yield what a rewriter yields, and last why it declined if it did."""
+    try:
+        yield from ways
+    except Decline as reason:
+        yield reason.declined
+
+
+def rewrites_of(rule: Rule, place: Located) -> Ways:
+    """Yield what the rule's rewriters yield for `place`, which may be any expression."""
+    for rewriter in rule.rewriters:
+        module, _, function = rewriter.partition(".")
+        yield from attempt(getattr(importlib.import_module(f"{__package__}.{module}"), function)(place))
 
 
 def is_compiling(torch: str) -> cst.BaseExpression:
@@ -23,8 +49,8 @@ def is_compiling(torch: str) -> cst.BaseExpression:
 
 def first_or_others(first: Ways, *others: Ways) -> Ways:
     """Yield what the first rewriter yields, or else what all others yield."""
-    found = [*first]
-    yield from found or chain.from_iterable(others)
+    found = [*attempt(first)]
+    yield from found or chain.from_iterable(map(attempt, others))
 
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
@@ -34,6 +60,14 @@ def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     name, needed = (found, ()) if found else ("torch", ("import torch",))
     bound = place.piece.bound if found else place.source.derive(names_in)
     return None if name in bound else (name, needed)
+
+
+def torch_of(place: Located) -> tuple[str, tuple[str, ...]]:
+    """Return the same. Raises Decline if the name means something else."""
+    found = torch_name(place)
+    if found is None:
+        raise Decline(NO_TORCH)
+    return found
 
 
 def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
@@ -93,9 +127,6 @@ def bare(value: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(value, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)) or len(value.lpar) != 1:
         return value
     return value.with_changes(lpar=(), rpar=())
-
-
-NO_TORCH = Declined("The name `torch` is assigned to something else here. Rename that, or import torch.")
 
 
 def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:

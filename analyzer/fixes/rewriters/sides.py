@@ -16,7 +16,7 @@ from tcready.fixes.rewriters.conditions import (
     test_beside,
     tree_of,
 )
-from tcready.fixes.rewriters.rewrites import bare, expression, line_of
+from tcready.fixes.rewriters.rewrites import Decline, bare, expression, line_of
 from tcready.fixes.rewriters.shapes import Shapes, impure_part
 from tcready.fixes.rewriters.statements import (
     assigned_in,
@@ -30,7 +30,6 @@ from tcready.fixes.rewriters.statements import (
     text,
     times_read,
 )
-from tcready.static.diagnostics.rule import Declined
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -74,12 +73,11 @@ HAS_BLOCK = (
 )
 
 
-class Refused(Exception):  # noqa: N818  not an error
+class Refused(Decline):
     """A branch cannot be one expression; the message is the reason."""
 
     def __init__(self, reason: str, rewrite: str = WHERE) -> None:
-        super().__init__(reason)
-        self.declined = Declined(reason, rewrite=rewrite)
+        super().__init__(reason, rewrite)
 
 
 @dataclass

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 from tcready.fixes.rewriters.numbers import Uses, is_name
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.fixes.rewriters.shapes import is_pure
 from tcready.fixes.rewriters.statements import text
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import Located
@@ -37,17 +37,12 @@ def rewrite_sorted(place: Located) -> Ways:
     assert isinstance(key, cst.Lambda)
     is_range = isinstance(items, cst.Call) and is_name(items.func, "range") and len(items.args) == 1
     if not is_range or words or text(reverse) not in ("True", "False"):
-        yield Declined(OTHER_ITEMS)
-        return
+        raise Decline(OTHER_ITEMS)
     assert isinstance(items, cst.Call)
     found = _key(key)
     if found is None:
-        yield Declined(OTHER_KEY)
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+        raise Decline(OTHER_KEY)
+    torch = torch_of(place)
     tensor, negated = found
     count = items.args[0].value
     lengths = {f"len({text(tensor)})", f"{text(tensor)}.shape[0]", f"{text(tensor)}.size(0)"}

@@ -12,9 +12,9 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import value_of, walk
 from tcready.fixes.rewriters.copied_modules import copied_module, is_called
 from tcready.fixes.rewriters.locks import is_lock, rewrite_lock
-from tcready.fixes.rewriters.numbers import NESTED_INDEX, Uses
+from tcready.fixes.rewriters.numbers import NESTED_INDEX, Uses, is_name
 from tcready.fixes.rewriters.operators import attention_kernels
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, expression, torch_name
+from tcready.fixes.rewriters.rewrites import NO_TORCH, Decline, Ways, expression, torch_name, torch_of
 from tcready.fixes.rewriters.statements import quote
 from tcready.static.diagnostics.cst_view import names_in, torch_in
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
@@ -47,29 +47,24 @@ def counter(place: Located) -> Ways:
         return
     around, init, torch = place.class_around, place.method("__init__"), torch_name(place)
     if around is None or init is None:
-        yield Declined(f"The class has no `__init__` that could register `{name}` as a buffer. Add one.")
-        return
+        raise Decline(f"The class has no `__init__` that could register `{name}` as a buffer. Add one.")
     if torch is None or torch[0] in init[1].bound:
-        yield NO_TORCH
-        return
+        raise Decline(NO_TORCH)
     start = _start(init[0], name)
     if start is None:
-        yield Declined(
+        raise Decline(
             f"`__init__` does not set `self.{name}` to a number after `super().__init__()`, so it cannot become a "
             "buffer. Set it there."
         )
-        return
     assigned, value = start
     reason = _why_a_number(place.source.tree, around, name, assigned, isinstance(value, int))
     if reason:
-        yield Declined(reason)
-        return
+        raise Decline(reason)
     line = _line_of(init[1], assigned)
     if line is None:
-        yield Declined(
+        raise Decline(
             f"The line of `__init__` that sets `self.{name}` has another statement. Put each on a line of its own."
         )
-        return
     first = f"{torch[0]}.tensor({value}{'' if isinstance(value, int) else f', dtype={torch[0]}.float64'})"
     made = cst.parse_statement(f'self.register_buffer("{name}", {first}, persistent=False)')
     yield Rewrite(
@@ -233,8 +228,7 @@ def _converted_locally(place: Located, line: cst.SimpleStatementLine, statement:
     target = statement.targets[0].target
     block = piece.parents[line]
     if name in piece.bound:
-        yield Declined(f"The function already has a variable `{name}`, which the rewrite would need. Rename it.")
-        return
+        raise Decline(f"The function already has a variable `{name}`, which the rewrite would need. Rename it.")
     changes = [Change((target,), (cst.Name(name),))]
     end = piece.lines(line)[1]
     inside = {*_below(block)}
@@ -242,21 +236,18 @@ def _converted_locally(place: Located, line: cst.SimpleStatementLine, statement:
         if not isinstance(node, cst.Attribute) or not node.deep_equals(target) or node is target:
             continue
         if isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
-            yield Declined(f"`self.{name}` is assigned more than once. Convert it into a local variable once.")
-            return
+            raise Decline(f"`self.{name}` is assigned more than once. Convert it into a local variable once.")
         if piece.lines(node)[0] > end:
             if node not in inside:
-                yield Declined(
+                raise Decline(
                     f"`self.{name}` is converted in one branch only, and read outside of it. Convert it in front "
                     "of the branch."
                 )
-                return
             changes.append(Change((node,), (cst.Name(name),)))
     around: cst.CSTNode | None = block
     while around is not None:
         if isinstance(around, (cst.For, cst.While)):
-            yield Declined(f"`self.{name}` is converted in a loop. Convert it in front of the loop.")
-            return
+            raise Decline(f"`self.{name}` is converted in a loop. Convert it in front of the loop.")
         around = piece.parents.get(around)
     yield Rewrite(
         "The converted tensor is a local variable", tuple(changes), "the buffer itself keeps its dtype and its device"
@@ -285,11 +276,10 @@ def rewrite_deepcopy(place: Located) -> Ways:
     classes = {each.name for each in place.source.classes}
     is_object = isinstance(made, cst.Call) and _written(made.func) in classes
     if not isinstance(what, cst.Name) or is_object or isinstance(made, (cst.List, cst.Dict, cst.Set, cst.Tuple)):
-        yield Declined(
+        raise Decline(
             f"{quote(what)} may be a container, an object or a module. Copy it in `__init__`, or copy tensors by "
             "`.clone()`."
         )
-        return
     copy = ".clone()" if name == "deepcopy" else ""
     how = "The tensor is copied by torch" if copy else "Another tensor is created over the same memory"
     copy_code = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
@@ -334,14 +324,10 @@ def rewrite_random(place: Located) -> Ways:
     code = DRAWS.get(name)
     wanted = 2 if code is not None and re.search(r"\ba\b", code) else 0
     if code is None or len(node.args) != wanted:
-        yield Declined(
+        raise Decline(
             f"torch has no function that draws one number like `{name}`. Draw before the call, and pass the result."
         )
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     uses = Uses(place.piece, torch[0])
     reason = uses.of(node)
     made = expression(
@@ -349,8 +335,7 @@ def rewrite_random(place: Located) -> Ways:
     )
     changes = None if reason else uses.written(node, made)
     if changes is None:
-        yield Declined(reason or NESTED_INDEX)
-        return
+        raise Decline(reason or NESTED_INDEX)
     yield Rewrite(
         "Torch draws it, and it stays a tensor",
         changes,
@@ -382,7 +367,7 @@ def plain_leaf(place: Located) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call) or _written(node.func).endswith("Parameter"):
         return
-    if any(_is_false(arg.value) for arg in node.args if arg.keyword and arg.keyword.value == "requires_grad"):
+    if any(is_name(arg.value, "False") for arg in node.args if arg.keyword and arg.keyword.value == "requires_grad"):
         return
     yield from _without(
         place,
@@ -390,10 +375,6 @@ def plain_leaf(place: Located) -> Ways:
         "It does not require a gradient itself",
         "what is computed from it alone then has no gradient",
     )
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def drop_validation(place: Located) -> Ways:
@@ -412,8 +393,7 @@ def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
         return
     remaining = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
     if len(remaining) == len(node.args):
-        yield Declined(f"The call does not pass `{word}` by keyword, so other code sets it. Remove it there.")
-        return
+        raise Decline(f"The call does not pass `{word}` by keyword, so other code sets it. Remove it there.")
     if remaining:
         remaining[-1] = remaining[-1].with_changes(
             comma=node.args[-1].comma, whitespace_after_arg=node.args[-1].whitespace_after_arg
@@ -469,10 +449,7 @@ def without_layer(place: Located) -> Ways:
     if not isinstance(node, cst.Call):
         return
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
+    torch = torch_of(place)
     if not _written(node.func).startswith(("nn.", f"{torch[0]}.nn.")) and name not in ("Parameter", "Buffer"):
         return
     parent = place.piece.parents[node]
@@ -510,25 +487,21 @@ def without_layer(place: Located) -> Ways:
     code = NORMS.get(name)
     calls = _calls_of(place, node, target) if code is not None else None
     if name == "Parameter":
-        yield Declined(
+        raise Decline(
             "The parameter is stored. In `__init__` it would be trained and saved, so only the author can move it."
         )
-        return
     if code is None or not given or not calls or any(arg.keyword is not None for arg in node.args):
-        yield Declined(
+        raise Decline(
             f"`{name}` gets new weights in each call. In `__init__` they would be kept, trained and saved, so only "
             "the author can move it."
         )
-        return
     if len(given) > 1 + (name == "GroupNorm") or any(arg.star for arg in given):
-        yield Declined(f"`{name}` gets more arguments than its size. Call `torch.nn.functional` instead.")
-        return
+        raise Decline(f"`{name}` gets more arguments than its size. Call `torch.nn.functional` instead.")
     size = given[0].value
     if name in ("LayerNorm", "RMSNorm") and not _is_one_size(size):
-        yield Declined(
+        raise Decline(
             f"The code does not show if {quote(size)} is one size or several. Write `x.shape[-1]`, or a number."
         )
-        return
     functional = cst.parse_expression(f"{torch[0]}.nn.functional")
     parts = {"f": functional, "t": cst.Name(torch[0]), "n": size, "c": given[-1].value}
     taken = (Change((place.piece.parents[parent],), ()),) if isinstance(parent, cst.Assign) else ()
@@ -597,8 +570,7 @@ def scope_made_here(place: Located) -> Ways:
         return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
-        yield Declined(UNTRACED_CONTEXT.format(quote(place.node)))
-        return
+        raise Decline(UNTRACED_CONTEXT.format(quote(place.node)))
     values = [
         node.value
         for node in ast.walk(around)
@@ -606,15 +578,13 @@ def scope_made_here(place: Located) -> Ways:
     ]
     torch = torch_name(place)
     if torch is None or len(values) != 1 or values[0] not in set(ast.walk(init[0])):
-        yield Declined(
+        raise Decline(
             f"`__init__` does not set `self.{name}` exactly once. Create the context manager in the `with` statement."
         )
-        return
     if _is_set_elsewhere(place, name):
-        yield Declined(
+        raise Decline(
             f"Code outside of the class may set `{name}`. Create the context manager in the `with` statement."
         )
-        return
     made = values[0]
     called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
     parts = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []

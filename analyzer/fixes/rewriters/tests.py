@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,6 +10,7 @@ from tcready.fixes.rewriters.conditions import owner_of, python_first
 from tcready.fixes.rewriters.guards import rewrite_assert, rewrite_raise
 from tcready.fixes.rewriters.masked import ORDINARY, rewrite_guarded
 from tcready.fixes.rewriters.messages import message_branch
+from tcready.fixes.rewriters.rewrites import Decline, Ways, attempt
 from tcready.fixes.rewriters.statements import block_of, else_of
 from tcready.fixes.rewriters.truths import rewrite_while
 from tcready.static.diagnostics.rule import Declined, Rewrite
@@ -46,7 +46,7 @@ def _exit_of_loop(place: Located, branch: cst.If) -> str | None:
     )
 
 
-def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
+def written_anew(place: Located) -> Ways:
     """Return the rewrites of the statement or expression with this test or operand; nothing if there is none."""
     owner = owner_of(place)
     if isinstance(owner, cst.IfExp):
@@ -56,14 +56,13 @@ def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
     elif isinstance(owner, cst.While):
         yield from rewrite_while(place)
     elif isinstance(owner, cst.If):
-        alone = [*rewrite_raise(place)] or [*message_branch(place, owner)]
+        alone = [*attempt(rewrite_raise(place))] or [*message_branch(place, owner)]
         if alone:
             yield from alone
             return
         if keyword := _exit_of_loop(place, owner):
-            yield Declined(LEAVES_LOOP.format(keyword))
-            return
-        found = [*rewrite_guarded(place), *choosing_statement(place), *python_first(owner)]
+            raise Decline(LEAVES_LOOP.format(keyword))
+        found = [*attempt(rewrite_guarded(place)), *attempt(choosing_statement(place)), *python_first(owner)]
         yield from (each for each in found if isinstance(each, Rewrite))
         declined = [each for each in found if isinstance(each, Declined) and each.reason != ORDINARY]
         # of two reasons for one rewrite the first is the more specific

@@ -17,7 +17,16 @@ from tcready.fixes.rewriters.conditions import (
     tree_of,
     without_conversion,
 )
-from tcready.fixes.rewriters.rewrites import NO_TORCH, Ways, bare, expression, is_compiling, line_of, torch_name
+from tcready.fixes.rewriters.rewrites import (
+    Decline,
+    Ways,
+    bare,
+    expression,
+    is_compiling,
+    line_of,
+    torch_name,
+    torch_of,
+)
 from tcready.fixes.rewriters.shapes import impure_part, is_pure
 from tcready.fixes.rewriters.statements import (
     assigned_in,
@@ -59,27 +68,21 @@ def rewrite_operators(place: Located) -> Ways:
         isinstance(whole, cst.UnaryOperation) and isinstance(whole.operator, cst.Not)
     ):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
-    name, imports = torch
+    name, imports = torch_of(place)
     tree = tree_of(place, whole)
     change = "The operator becomes an operator of torch, which stays in the graph"
     if isinstance(whole, cst.BooleanOperation) and not is_of_tensor(tree):
         left, right = whole.left, whole.right
         number = isinstance(right, (cst.Integer, cst.Float))
         if not (number and isinstance(whole.operator, cst.Or) and is_pure(left) and is_of_tensor(tree_of(place, left))):
-            yield Declined(MIXED)
-            return
+            raise Decline(MIXED)
         made = expression(f"{name}.where(test, a, b)", test=_truth(place, left), a=left, b=right)
         yield Rewrite(change, (Change((whole,), (bare(made),)),), "a number becomes a tensor", imports)
         return
     if isinstance(whole, cst.BooleanOperation) and not _all_bool(place, whole):
-        yield Declined(
+        raise Decline(
             "`and` and `or` return an operand, which may not be a bool. Compare explicitly, or use `torch.where`."
         )
-        return
     yield Rewrite(change, (Change((whole,), (bare(as_tensor(place, name, tree)),)),), BOOL, imports)
 
 
@@ -98,11 +101,7 @@ def rewrite_decisions(place: Located) -> Ways:
     node = place.node
     if owner_of(place) is not None and isinstance(node, cst.Comparison):
         return  # the branch is written anew as a whole
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
-    name, imports = torch
+    name, imports = torch_of(place)
     call = node
     parent = place.piece.parents.get(node)
     if isinstance(parent, cst.Arg):
@@ -115,8 +114,7 @@ def rewrite_decisions(place: Located) -> Ways:
         made = _compared(name, node)
     elif isinstance(call, cst.Call) and isinstance(call.func, cst.Name):
         if any(isinstance(arg.value, cst.GeneratorExp) for arg in call.args):
-            yield UNTIL_ONE
-            return
+            raise Decline(UNTIL_ONE)
         made = _called(name, call)
         if call.func.value == "sorted":
             unsafe = "they must be single elements of one dtype"
@@ -124,21 +122,17 @@ def rewrite_decisions(place: Located) -> Ways:
             unsafe = f"{BOOL}, and of no items at all this raises"
         node = call
     if isinstance(parent, cst.CompIf):
-        yield Declined(
+        raise Decline(
             "The number of items that the comprehension keeps depends on data. Keep all items, and use a mask."
         )
-        return
     if isinstance(parent, cst.GeneratorExp):
-        yield UNTIL_ONE
-        return
+        raise Decline(UNTIL_ONE)
     if made is None:
-        yield Declined(f"torch has no function for {quote(node)}. Write it with `torch.where` and reductions.")
-        return
+        raise Decline(f"torch has no function for {quote(node)}. Write it with `torch.where` and reductions.")
     if not is_pure(node) and not isinstance(node, cst.Call):
         part = impure_part(node)
         assert part is not None
-        yield Declined(f"{describe_effect(part)}, and would always be evaluated. Assign its result to a name first.")
-        return
+        raise Decline(f"{describe_effect(part)}, and would always be evaluated. Assign its result to a name first.")
     yield Rewrite("Torch evaluates it inside the graph", (Change((node,), (bare(made),)),), unsafe, imports)
 
 
@@ -195,15 +189,10 @@ def rewrite_equality(place: Located) -> Ways:
     call = place.node
     if owner_of(place) is not None or not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
-    name, imports = torch
+    name, imports = torch_of(place)
     if call.func.attr.value == "_assert":
         if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
-            yield Declined("The condition is passed by keyword or with `*`. Pass it by position.")
-            return
+            raise Decline("The condition is passed by keyword or with `*`. Pass it by position.")
         made: cst.BaseExpression = call.with_changes(func=call.func.with_changes(attr=cst.Name("_assert_async")))
         unsafe = f"it raises RuntimeError instead of AssertionError; {LATER}"
     else:
@@ -217,11 +206,7 @@ def rewrite_while(place: Located) -> Ways:
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
         return
-    found = split_test(place, loop.test)
-    if isinstance(found, Declined):
-        yield found
-        return
-    name, imports, python, tensors = found
+    name, imports, python, tensors = split_test(place, loop.test)
     body = block_of(loop.body)
     given = sorted(assigned_in(body))
     if loop.orelse is not None or any(
@@ -229,38 +214,33 @@ def rewrite_while(place: Located) -> Ways:
         or any(isinstance(part, (cst.Break, cst.Continue, cst.Return)) for part in each.body)
         for each in body
     ):
-        yield Declined(
+        raise Decline(
             "The body of the loop contains a block, `else`, `break`, `continue` or `return`. Express these with "
             "`torch.where`.",
             rewrite=LOOP,
         )
-        return
     effect = next((part for each in body if (part := effect_in(each)) is not None), None)
     if effect is not None:
-        yield Declined(
+        raise Decline(
             f"{describe_effect(effect)}, and the loop body must not do that. Use a local variable, and store it "
             "after the loop.",
             rewrite=LOOP,
         )
-        return
     carried = [each for each in given if is_bound(place, loop, each)]
     if python is not None and any(times_read(python, each) for each in given):
-        yield Declined(
+        raise Decline(
             f"The Python part of the condition, {quote(python)}, changes in each iteration. Make it a tensor.",
             rewrite=LOOP,
         )
-        return
     if not carried or any(each not in carried and is_read_after(place, loop, each) for each in given):
-        yield Declined(
+        raise Decline(
             "A variable that is read after the loop, or in the next iteration, has no value before the loop. "
             "Assign one there.",
             rewrite=LOOP,
         )
-        return
     taken = place.piece.bound
     if {"is_to_go_on", "one_round"} & taken:
-        yield Declined("The function already uses the names `is_to_go_on` or `one_round`. Rename them.", rewrite=LOOP)
-        return
+        raise Decline("The function already uses the names `is_to_go_on` or `one_round`. Rename them.", rewrite=LOOP)
     params = ", ".join(carried)
     row = f"({params},)" if len(carried) == 1 else f"({params})"
     condition = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
@@ -295,8 +275,7 @@ def rewrite_object_assert(place: Located) -> Ways:
     if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
         return
     if "bool" in place.source.derive(names_in):
-        yield Declined("The name `bool` is assigned to something else here. Rename that.")
-        return
+        raise Decline("The name `bool` is assigned to something else here. Rename that.")
     made = expression("bool(a)", a=place.node)
     yield Rewrite(
         "The asserted value is converted to a bool first, as in Python", (Change((place.node,), (made,)),), None
@@ -313,14 +292,9 @@ def rewrite_check(place: Located) -> Ways:
     position = {"_check_tensor_all": 0, "_check_tensor_all_with": 1}.get(kind)
     if position is None:
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield NO_TORCH
-        return
-    name, imports = torch
+    name, imports = torch_of(place)
     if len(call.args) <= position or any(arg.star or arg.keyword for arg in call.args[: position + 1]):
-        yield Declined("The condition is passed by keyword or with `*`. Pass it by position.")
-        return
+        raise Decline("The condition is passed by keyword or with `*`. Pass it by position.")
     condition = expression("a.all()", a=call.args[position].value)
     message = call.args[position + 1].value if len(call.args) > position + 1 else None
     if isinstance(message, cst.Lambda):

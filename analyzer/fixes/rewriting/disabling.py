@@ -34,7 +34,9 @@ def disable_function(path: str, source: Source, line: int) -> Proposal | Decline
         return Declined(
             f"`{function.name}` is a property, and excluding it would make Dynamo run the function that reads it eagerly."
         )
-    if isinstance(function, ast.AsyncFunctionDef) or _is_generator(function):
+    if isinstance(function, ast.AsyncFunctionDef) or any(
+        isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(function)
+    ):
         return Declined(
             f"`{function.name}` is a generator or a coroutine, and Dynamo does not trace their items from outside."
         )
@@ -72,10 +74,6 @@ def _last_name(decorator: ast.expr) -> str:
     """Return `no_grad` for `@torch.no_grad()`."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return ast.unparse(called).rpartition(".")[2]
-
-
-def _is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own(function))
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
-from tcready.fixes.rewriters import rewrites_of
+from tcready.fixes.rewriters.rewrites import rewrites_of
 from tcready.fixes.rewriting.imports import line_of_import
 from tcready.schema.edit import Edit
 from tcready.schema.enums import TcreadyError
