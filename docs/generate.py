@@ -364,16 +364,22 @@ PYTHON_TYPES = {
 
 
 def _keywords() -> str:
+    check, observe = (
+        {keyword: _given_type(each) for keyword, each in resolution.taken(values).items()}
+        for values in (resolution.VALUES, (RunOptions,))
+    )
+    both = {keyword: kind for keyword, kind in check.items() if observe.get(keyword) == kind}
     return (
         KEYWORDS
-        + _typed_keywords("CheckKeywords", resolution.taken(resolution.VALUES))
-        + _typed_keywords("ObserveKeywords", resolution.taken((RunOptions,)))
+        + _typed_keywords("RunKeywords", "TypedDict", both)
+        + _typed_keywords("CheckKeywords", "RunKeywords", {k: kind for k, kind in check.items() if k not in both})
+        + _typed_keywords("ObserveKeywords", "RunKeywords", {k: kind for k, kind in observe.items() if k not in both})
     )
 
 
-def _typed_keywords(name: str, taken: Mapping[str, Declared]) -> str:
-    lines = [f"    {keyword}: {_given_type(each)}\n" for keyword, each in taken.items()]
-    return f"\n\nclass {name}(TypedDict, total=False):\n{''.join(lines)}"
+def _typed_keywords(name: str, base: str, types: Mapping[str, str]) -> str:
+    lines = [f"    {keyword}: {kind}\n" for keyword, kind in types.items()]
+    return f"\n\nclass {name}({base}, total=False):\n{''.join(lines)}"
 
 
 def _given_type(each: Declared) -> str:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from tcready import api
 from tcready.config import pyproject
 from tcready.config.resolution import VALUES, Settings, from_python, resolve, share_of, takes
-from tcready.portable.option_fields import Completes, Declared, Kind, ask, declared
+from tcready.portable.option_fields import Completes, Declared, Kind, declared, option
 from tcready.portable.options import ReadOptions, ReportOptions, RunOptions, WorkOptions
 from tcready.schema.enums import TcreadyError
 from tcready.schema.value_class import dataclass
@@ -120,92 +120,68 @@ _TYPES: Mapping[Kind, Any] = {
 class CommandOptions:
     """Options of `tcready check` in addition to those of `tcready.portable.options`: what to run, and how to report."""
 
-    run: bool | None = field(
+    run: bool | None = option(
+        "flag",
+        "Run the targets, or only read them. By default, `check` runs a single file that provides its own inputs.",
         default=None,
-        metadata=ask(
-            "flag",
-            "Run the targets, or only read them. By default, `check` runs a single file that provides its own inputs.",
-        ),
     )
-    observations: tuple[str, ...] = field(
+    observations: tuple[str, ...] = option(
+        "files",
+        "Result of the standalone worker (`tcready worker`) from another machine, used instead of a run.",
         default=(),
-        metadata=ask(
-            "files",
-            "Result of the standalone worker (`tcready worker`) from another machine, used instead of a run.",
-            name="observation",
-            metavar="FILE",
-            completes="files",
-        ),
+        name="observation",
+        metavar="FILE",
+        completes="files",
     )
-    against_version: tuple[int, int] | None = field(
-        default=None,
-        metadata=ask(
-            "version",
-            "List the findings that appear or disappear from the version of --torch-version to this one. "
-            "Requires --no-run.",
-            metavar="X.Y",
-        ),
+    against_version: tuple[int, int] | None = option(
+        "version",
+        "List the findings that appear or disappear from the version of --torch-version to this one. "
+        "Requires --no-run.",
+        metavar="X.Y",
     )
-    output_format: str = field(
-        default="text", metadata=ask("choice", "Format of the report.", choices=tuple(api.FORMATS), project=True)
+    output_format: str = option(
+        "choice", "Format of the report.", default="text", choices=tuple(api.FORMATS), places="project"
     )
-    output: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Write the report to this file instead of stdout.",
-            short="-o",
-            metavar="FILE",
-            completes="files",
-            writes=True,
-        ),
+    output: str | None = option(
+        "text",
+        "Write the report to this file instead of stdout.",
+        short="-o",
+        metavar="FILE",
+        completes="files",
+        writes=True,
     )
-    html: str | None = field(
-        default=None,
-        metadata=ask("text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True),
+    html: str | None = option(
+        "text", "Also write the HTML page to this file.", metavar="FILE", completes="files", writes=True
     )
-    timeline: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Also write a timeline of the compilations in the run to this file, for https://ui.perfetto.dev. With "
-            "--backend, it has the phases of Inductor too.",
-            metavar="FILE.json",
-            completes="files",
-            writes=True,
-        ),
+    timeline: str | None = option(
+        "text",
+        "Also write a timeline of the compilations in the run to this file, for https://ui.perfetto.dev. With "
+        "--backend, it has the phases of Inductor too.",
+        metavar="FILE.json",
+        completes="files",
+        writes=True,
     )
-    editor: str = field(
+    editor: str = option(
+        "text",
+        "Link the lines of the page to an editor: vscode, pycharm, or a URL with {path}, {line} and "
+        "{column}. The page then contains the path of this folder.",
         default="none",
-        metadata=ask(
-            "text",
-            "Link the lines of the page to an editor: vscode, pycharm, or a URL with {path}, {line} and "
-            "{column}. The page then contains the path of this folder.",
-            metavar="NAME",
-        ),
+        metavar="NAME",
     )
     """An editor, an address, or `none`: the page then has no absolute paths."""
-    exit_zero: bool = field(
-        default=False, metadata=ask("flag", "Exit 0 even if there are findings (2 stays 2).", paired=False)
+    exit_zero: bool = option("flag", "Exit 0 even if there are findings (2 stays 2).", paired=False)
+    statistics: bool = option(
+        "flag",
+        "Show the number of findings by rule, and of unresolved constructs, instead of the findings.",
+        paired=False,
     )
-    statistics: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Show the number of findings by rule, and of unresolved constructs, instead of the findings.",
-            paired=False,
-        ),
+    verbose: bool = option(
+        "flag",
+        "Print in full: why each finding hurts, what to write instead, and all results of each run.",
+        short="-v",
+        paired=False,
     )
-    verbose: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Print in full: why each finding hurts, what to write instead, and all results of each run.",
-            short="-v",
-            paired=False,
-        ),
-    )
-    quiet: bool = field(default=False, metadata=ask("flag", "Print only errors to stderr.", short="-q", paired=False))
+    quiet: bool = option("flag", "Print only errors to stderr.", short="-q", paired=False)
 
 
 CHECK_OPTIONS = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)

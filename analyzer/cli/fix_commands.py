@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tcready import api
 from tcready.cli.arguments import HOW_TO_RUN, complete_files, settings_of, with_options
 from tcready.cli.output import complain, say, write_out
 from tcready.cli.progress_display import show_progress
-from tcready.portable.option_fields import ask
+from tcready.portable.option_fields import option
 from tcready.portable.options import ReadOptions, ReportOptions, RunOptions
 from tcready.portable.target import Target
 from tcready.schema.enums import TcreadyError
@@ -23,54 +23,32 @@ from tcready.source.files import refuse, write
 class FixFlags:
     """Options of `tcready fix`, without those on how to run a target."""
 
-    diff: bool = field(
-        default=False,
-        metadata=ask("flag", "Print the changes as one patch and write no files. This is the default.", paired=False),
+    diff: bool = option("flag", "Print the changes as one patch and write no files. This is the default.", paired=False)
+    apply: bool = option("flag", "Write the changes to your files.", paired=False)
+    verify: bool = option(
+        "flag", "Run the model before and after each change to verify it, in every target.", paired=False
     )
-    apply: bool = field(default=False, metadata=ask("flag", "Write the changes to your files.", paired=False))
-    verify: bool = field(
-        default=False,
-        metadata=ask("flag", "Run the model before and after each change to verify it, in every target.", paired=False),
+    unsafe: bool = option(
+        "flag",
+        "Include changes that are not known to be safe. With --verify, include changes for which only "
+        "one side of a branch was exercised.",
+        paired=False,
     )
-    unsafe: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Include changes that are not known to be safe. With --verify, include changes for which only "
-            "one side of a branch was exercised.",
-            paired=False,
-        ),
+    installed: bool = option(
+        "flag",
+        "Also propose changes in installed packages. They are never written there.",
+        name="third-party",
+        paired=False,
     )
-    installed: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Also propose changes in installed packages. They are never written there.",
-            name="third-party",
-            paired=False,
-        ),
+    keep_output: bool = option(
+        "flag", "Keep prints, logs and warnings in compiled code: propose no change that leaves them out.", paired=False
     )
-    keep_output: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Keep prints, logs and warnings in compiled code: propose no change that leaves them out.",
-            paired=False,
-        ),
+    allow_dirty: bool = option("flag", "Also write to files that have uncommitted changes.", paired=False)
+    patch_dir: str | None = option(
+        "text", "Write own.patch, site-packages.patch and fixes.json to this folder.", metavar="DIR"
     )
-    allow_dirty: bool = field(
-        default=False, metadata=ask("flag", "Also write to files that have uncommitted changes.", paired=False)
-    )
-    patch_dir: str | None = field(
-        default=None,
-        metadata=ask("text", "Write own.patch, site-packages.patch and fixes.json to this folder.", metavar="DIR"),
-    )
-    as_: str = field(
-        default="text", metadata=ask("choice", "Format of the output.", name="output-format", choices=("text", "json"))
-    )
-    silent: bool = field(
-        default=False, metadata=ask("flag", "Print only errors to stderr.", name="quiet", short="-q", paired=False)
-    )
+    as_: str = option("choice", "Format of the output.", default="text", name="output-format", choices=("text", "json"))
+    silent: bool = option("flag", "Print only errors to stderr.", name="quiet", short="-q", paired=False)
 
 
 @click.command()

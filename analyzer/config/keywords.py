@@ -11,7 +11,35 @@ from typing import TypedDict
 from tcready.schema.enums import Engine, Mode, ModeAsked, Parallelism
 
 
-class CheckKeywords(TypedDict, total=False):
+class RunKeywords(TypedDict, total=False):
+    inputs: str | None
+    device: str | None
+    dtype: str | None
+    autocast: str | None
+    optimizer: bool | None
+    fullgraph: bool | None
+    shapes: bool | None
+    plan: bool | None
+    backend: bool | None
+    budget: float | None
+    trace_out: str | None
+    python: str | None
+    launcher: str | Sequence[str] | None
+    processes: int | None
+    nproc_per_node: int | None
+    parallel: Parallelism | None
+    tp_plan: str | None
+    timeout: float | None
+    memory_gb: float | None
+    memory: float | None
+    allow_downloads: bool | None
+    model: str | None
+    checkpoint: str | None
+    tiny: bool | None
+    config: tuple[str, ...] | None
+
+
+class CheckKeywords(RunKeywords, total=False):
     select: Sequence[str] | None
     ignore: Sequence[str] | None
     per_file_ignores: Mapping[str, Sequence[str]] | None
@@ -32,59 +60,9 @@ class CheckKeywords(TypedDict, total=False):
     interpreters: tuple[str, ...] | None
     verify_fixes: bool | None
     checkout: bool | None
-    inputs: str | None
-    device: str | None
-    dtype: str | None
-    autocast: str | None
-    optimizer: bool | None
-    fullgraph: bool | None
-    shapes: bool | None
-    plan: bool | None
-    backend: bool | None
-    budget: float | None
-    trace_out: str | None
-    python: str | None
-    launcher: str | Sequence[str] | None
-    processes: int | None
-    nproc_per_node: int | None
-    parallel: Parallelism | None
-    tp_plan: str | None
-    timeout: float | None
-    memory_gb: float | None
-    memory: float | None
-    allow_downloads: bool | None
-    model: str | None
-    checkpoint: str | None
-    tiny: bool | None
-    config: tuple[str, ...] | None
 
 
-class ObserveKeywords(TypedDict, total=False):
-    inputs: str | None
+class ObserveKeywords(RunKeywords, total=False):
     mode: Mode | None
-    device: str | None
-    dtype: str | None
-    autocast: str | None
     weights: Mapping[str, float] | None
     synthesise: bool | None
-    optimizer: bool | None
-    fullgraph: bool | None
-    shapes: bool | None
-    plan: bool | None
-    backend: bool | None
-    budget: float | None
-    trace_out: str | None
-    python: str | None
-    launcher: str | Sequence[str] | None
-    processes: int | None
-    nproc_per_node: int | None
-    parallel: Parallelism | None
-    tp_plan: str | None
-    timeout: float | None
-    memory_gb: float | None
-    memory: float | None
-    allow_downloads: bool | None
-    model: str | None
-    checkpoint: str | None
-    tiny: bool | None
-    config: tuple[str, ...] | None

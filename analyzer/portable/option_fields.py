@@ -6,13 +6,9 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tcready.schema.value_class import dataclass
-
-if TYPE_CHECKING:
-    pass
-
 
 Kind = Literal[
     "flag",
@@ -96,9 +92,23 @@ class Declared:
         return tuple(dict.fromkeys((self.field, self.name.replace("-", "_"))))
 
 
-def ask(kind: Kind, help: str = "", **more: Any) -> Mapping[str, Any]:  # noqa: A002 - the word of click and argparse
-    """Return the metadata of a field that users can set; `more` are the other fields of Option."""
-    return {"option": Option(kind, help, **more)}
+def option(kind: Kind, help: str = "", *, default: Any = ..., places: str = "", **more: Any) -> Any:  # noqa: A002
+    """Return a field that users can set.
+
+    Its default is that of its kind (off for a flag, empty for several values, else None) unless given. `places` names
+    what else may set it: `project`, `table` and `worker`, fields of Option, as are `more`.
+    """
+    more |= dict.fromkeys(places.split(), True)
+    value = _DEFAULTS.get(kind) if default is ... else default
+    return dataclasses.field(default=value, metadata={"option": Option(kind, help, **more)})
+
+
+_DEFAULTS: Mapping[Kind, Any] = {"flag": False, **dict.fromkeys(("list", "texts", "globs", "weights", "command"), ())}
+
+
+def fixed(default: Any, reason: str) -> Any:
+    """Return a field that users do not set by name, with its default."""
+    return dataclasses.field(default=default, metadata=given_by(reason))
 
 
 def given_by(reason: str) -> Mapping[str, Any]:

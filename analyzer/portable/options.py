@@ -12,7 +12,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from tcready.portable.option_fields import ask, given_by
+from tcready.portable.option_fields import fixed, given_by, option
 from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, TcreadyError
 from tcready.schema.value_class import dataclass
@@ -27,73 +27,50 @@ class ReadOptions:
 
     root: Path = field(metadata=given_by("the working folder, or `root` of tcready.check"))
     """The working folder: paths in results are relative to it."""
-    mode: ModeAsked | None = field(
+    mode: ModeAsked | None = option(
+        "choice",
+        "infer: eval() without gradients. train: train() with loss, backward and optimizer. both: one after the other.",
         default="infer",
-        metadata=ask(
-            "choice",
-            "infer: eval() without gradients. train: train() with loss, backward and optimizer. both: one "
-            "after the other.",
-            choices=get_args(ModeAsked),
-            project=True,
-        ),
+        choices=get_args(ModeAsked),
+        places="project",
     )
     """The assumed value of `self.training`: `both` means one after the other, None means either at once."""
-    torch: tuple[int, int] | None = field(
-        default=None,
-        metadata=ask(
-            "version",
-            "Predict for this version of torch. Default: the installed version, or the newest known version.",
-            name="torch-version",
-            metavar="X.Y",
-            project=True,
-        ),
+    torch: tuple[int, int] | None = option(
+        "version",
+        "Predict for this version of torch. Default: the installed version, or the newest known version.",
+        name="torch-version",
+        metavar="X.Y",
+        places="project",
     )
     """The version for which Dynamo is predicted; None for the newest known one."""
-    exclude: tuple[str, ...] = field(
-        default=(),
-        metadata=ask("list", "Files and folders to skip when a folder is read.", metavar="GLOBS", project=True),
+    exclude: tuple[str, ...] = option(
+        "list", "Files and folders to skip when a folder is read.", metavar="GLOBS", places="project"
     )
     """Globs of files and folders that are skipped when a folder is read."""
-    low: bool = field(
-        default=False, metadata=ask("flag", "Also report low-confidence findings, as notes.", project=True)
-    )
+    low: bool = option("flag", "Also report low-confidence findings, as notes.", places="project")
     """Report findings of low confidence."""
-    plain_call: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Assume that a model that takes targets (labels) is called without them and without other optional inputs.",
-            project=True,
-        ),
+    plain_call: bool = option(
+        "flag",
+        "Assume that a model that takes targets (labels) is called without them and without other optional inputs.",
+        places="project",
     )
     """Call a model that takes its targets without them. By default it gets all its arguments."""
-    lenient: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Ignore named files that have no model, or that cannot be parsed and do not mention torch. With --run, "
-            "do not fail if there is nothing to run.",
-        ),
+    lenient: bool = option(
+        "flag",
+        "Ignore named files that have no model, or that cannot be parsed and do not mention torch. With --run, "
+        "do not fail if there is nothing to run.",
     )
     """Leave out named files without a model, and those that cannot be parsed and do not mention torch, as in a
     folder. By default they are reported as skipped. If a folder is to be run and gives nothing to run, say so
     instead of failing: hooks use this."""
-    search_path: tuple[Path, ...] | None = field(
-        default=None, metadata=given_by("for programs that read as another interpreter would import")
-    )
+    search_path: tuple[Path, ...] | None = fixed(None, "for programs that read as another interpreter would import")
     """Where installed packages are searched; None for this interpreter's path."""
-    dtype: str | None = field(
-        default=None, metadata=given_by("`dtype` of the run, which a target's table may give as well")
-    )
+    dtype: str | None = fixed(None, "`dtype` of the run, which a target's table may give as well")
     """The type that models and their floating inputs are cast to (`float16`); None: no cast, and float32 unless the
     code says otherwise."""
-    autocast: str | None = field(
-        default=None, metadata=given_by("`autocast` of the run, which a target's table may give as well")
-    )
+    autocast: str | None = fixed(None, "`autocast` of the run, which a target's table may give as well")
     """The type of `torch.autocast` around the call; None: no autocast."""
-    third_party: bool | None = field(
-        default=None, metadata=given_by("follows from what is named: --third-party says what is shown and fails")
-    )
+    third_party: bool | None = fixed(None, "follows from what is named: --third-party says what is shown and fails")
     """Follow calls into other people's packages; None: only for named classes and functions, not for files."""
 
 
@@ -105,276 +82,179 @@ STUDIES = ("fullgraph", "shapes", "plan", "backend")
 class RunOptions:
     """Options that decide a run of one target."""
 
-    inputs: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Inputs to call the target with: a value, or a callable that returns it.",
-            metavar="PATH::NAME",
-            takes="a string: path.py::name",
-            table=True,
-            worker=True,
-            completes="files",
-        ),
+    inputs: str | None = option(
+        "text",
+        "Inputs to call the target with: a value, or a callable that returns it.",
+        metavar="PATH::NAME",
+        takes="a string: path.py::name",
+        completes="files",
+        places="table worker",
     )
     """`path.py::name` or `pkg.mod::name`; None: by a convention of the file."""
-    mode: Mode = field(
+    mode: Mode = option(
+        "choice",
+        "infer: eval() without gradients. train: train() with loss, backward and optimizer.",
         default="infer",
-        metadata=ask(
-            "choice",
-            "infer: eval() without gradients. train: train() with loss, backward and optimizer.",
-            choices=get_args(Mode),
-            flag=False,
-            no_flag="--mode of the sources decides it: with `both` a target is run in one mode after the other",
-            table=True,
-            worker=True,
-        ),
+        choices=get_args(Mode),
+        flag=False,
+        no_flag="--mode of the sources decides it: with `both` a target is run in one mode after the other",
+        places="table worker",
     )
-    device: str = field(
+    device: str = option(
+        "text",
+        "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta, tensors have no values and take no memory.",
         default="cpu",
-        metadata=ask(
-            "text",
-            "Where to run: cpu, cuda, cuda:1, mps, meta or auto. On meta, tensors have no values and take no memory.",
-            takes="a string: cpu, cuda, cuda:1, mps, meta or auto",
-            project=True,
-            table=True,
-            worker=True,
-        ),
+        takes="a string: cpu, cuda, cuda:1, mps, meta or auto",
+        places="project table worker",
     )
     """A device of torch (`cpu`, `cuda:1`, `meta`), or `auto`."""
-    dtype: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Cast the model and its floating-point inputs (float16, bfloat16, ...).",
-            takes="a string: float16",
-            project=True,
-            table=True,
-            worker=True,
-        ),
+    dtype: str | None = option(
+        "text",
+        "Cast the model and its floating-point inputs (float16, bfloat16, ...).",
+        takes="a string: float16",
+        places="project table worker",
     )
     """The model and its floating inputs are cast to it (`float16`); None: no cast."""
-    autocast: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Run under torch.autocast with this dtype (bfloat16).",
-            metavar="DTYPE",
-            takes="a string: bfloat16",
-            project=True,
-            table=True,
-            worker=True,
-        ),
+    autocast: str | None = option(
+        "text",
+        "Run under torch.autocast with this dtype (bfloat16).",
+        metavar="DTYPE",
+        takes="a string: bfloat16",
+        places="project table worker",
     )
     """The dtype of `torch.autocast` around every call (`bfloat16`); None: no autocast."""
-    weights: tuple[tuple[str, float], ...] = field(
-        default=(),
-        metadata=ask(
-            "weights",
-            takes="a table of case names to numbers above 0",
-            flag=False,
-            no_flag="belongs to the named cases of one target's inputs: a target's table says it",
-            table=True,
-        ),
+    weights: tuple[tuple[str, float], ...] = option(
+        "weights",
+        takes="a table of case names to numbers above 0",
+        flag=False,
+        no_flag="belongs to the named cases of one target's inputs: a target's table says it",
+        places="table",
     )
     """Weights of named cases; they override those of the inputs."""
-    sizes: tuple[Sizes, ...] = field(
-        default=(), metadata=given_by("`tcready bench --lengths` reads them from a file of sizes")
-    )
+    sizes: tuple[Sizes, ...] = fixed((), "`tcready bench --lengths` reads them from a file of sizes")
     """The function that provides the inputs is called once with each of these; each is a named case, with its count
     as weight."""
-    synthesise: bool = field(
-        default=False,
-        metadata=ask("flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"),
+    synthesise: bool = option(
+        "flag", flag=False, no_flag="--run generates inputs if none are given, and so does the worker"
     )
     """Generate inputs if none are given."""
-    optimizer: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "With --mode train: also compile the step of an optimizer (AdamW), and the whole training step.",
-            project=True,
-            worker=True,
-        ),
+    optimizer: bool = option(
+        "flag",
+        "With --mode train: also compile the step of an optimizer (AdamW), and the whole training step.",
+        places="project worker",
     )
     """In training also compile `AdamW.step`, and a function that contains the whole step."""
-    fullgraph: bool = field(
-        default=False,
-        metadata=ask("flag", "Try fullgraph=True even if the default run has breaks.", project=True, worker=True),
-    )
+    fullgraph: bool = option("flag", "Try fullgraph=True even if the default run has breaks.", places="project worker")
     """Try `fullgraph=True` even if the default run has breaks."""
-    shapes: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Vary the sizes of the inputs. Report what recompiles and what to do about it.",
-            project=True,
-            worker=True,
-        ),
+    shapes: bool = option(
+        "flag", "Vary the sizes of the inputs. Report what recompiles and what to do about it.", places="project worker"
     )
     """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
-    plan: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Find out which parts to compile. Runs and measures every placement of torch.compile.",
-            project=True,
-            worker=True,
-        ),
+    plan: bool = option(
+        "flag",
+        "Find out which parts to compile. Runs and measures every placement of torch.compile.",
+        places="project worker",
     )
     """Prove regions and measure placements of `torch.compile`."""
-    backend: bool = field(default=False, metadata=ask("flag", "Also compile with Inductor.", project=True, worker=True))
+    backend: bool = option("flag", "Also compile with Inductor.", places="project worker")
     """Compile with Inductor."""
-    budget: float | None = field(
-        default=None,
-        metadata=ask(
-            "number",
-            "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what was left out.",
-            metavar="SECONDS",
-            takes="a number of seconds above 0",
-            project=True,
-            worker=True,
-        ),
+    budget: float | None = option(
+        "number",
+        "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what was left out.",
+        metavar="SECONDS",
+        takes="a number of seconds above 0",
+        places="project worker",
     )
     """Seconds for fullgraph, shapes, plan and backend together; None: only the time limit of the run."""
-    trace_out: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Write torch's structured trace of the compiled calls to this new or empty folder, for tlparse and for "
-            "`tcready report --trace`.",
-            metavar="DIR",
-            takes="a string: trace",
-            worker=True,
-            completes="files",
-        ),
+    trace_out: str | None = option(
+        "text",
+        "Write torch's structured trace of the compiled calls to this new or empty folder, for tlparse and for "
+        "`tcready report --trace`.",
+        metavar="DIR",
+        takes="a string: trace",
+        completes="files",
+        places="worker",
     )
     """A folder for what torch writes under `TORCH_TRACE`, for the stage `capture` and for the first compilation of
     `backend`; None: nothing is written."""
-    python: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Python interpreter to run the model with.",
-            metavar="EXE",
-            project=True,
-            worker=True,
-            completes="files",
-        ),
+    python: str | None = option(
+        "text", "Python interpreter to run the model with.", metavar="EXE", completes="files", places="project worker"
     )
     """The interpreter; None: the current one."""
-    launcher: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "command", 'Command that starts the interpreter, such as "srun -n1".', metavar="COMMAND", worker=True
-        ),
+    launcher: tuple[str, ...] = option(
+        "command", 'Command that starts the interpreter, such as "srun -n1".', metavar="COMMAND", places="worker"
     )
     """The words before the interpreter on the command line: `srun -n1`."""
-    processes: int | None = field(
-        default=None,
-        metadata=ask(
-            "count",
-            "Run N processes under torchrun. Report what each process compiles and where they differ.",
-            name="nproc-per-node",
-            metavar="N",
-            worker=True,
-        ),
+    processes: int | None = option(
+        "count",
+        "Run N processes under torchrun. Report what each process compiles and where they differ.",
+        name="nproc-per-node",
+        metavar="N",
+        places="worker",
     )
     """Run under `torch.distributed.run` with this many processes; the first of them observes. None: a plain run."""
-    parallel: Parallelism | None = field(
-        default=None,
-        metadata=ask(
-            "choice",
-            "With --nproc-per-node: wrap the model in DistributedDataParallel (default), shard it with "
-            "FSDP2 (fully_shard on each block), or apply a tensor-parallel plan.",
-            choices=get_args(Parallelism),
-            worker=True,
-        ),
+    parallel: Parallelism | None = option(
+        "choice",
+        "With --nproc-per-node: wrap the model in DistributedDataParallel (default), shard it with "
+        "FSDP2 (fully_shard on each block), or apply a tensor-parallel plan.",
+        choices=get_args(Parallelism),
+        places="worker",
     )
     """How several processes share the model; None: DistributedDataParallel, unless the target sets this up itself."""
-    tp_plan: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "With --parallel tp: the dict that parallelize_module takes, or a callable that returns it. "
-            "Default: the model's own plan (tp_plan).",
-            metavar="PATH::NAME",
-            takes="a string: path.py::plan",
-            worker=True,
-            completes="files",
-        ),
+    tp_plan: str | None = option(
+        "text",
+        "With --parallel tp: the dict that parallelize_module takes, or a callable that returns it. "
+        "Default: the model's own plan (tp_plan).",
+        metavar="PATH::NAME",
+        takes="a string: path.py::plan",
+        completes="files",
+        places="worker",
     )
-    timeout: float = field(
+    timeout: float = option(
+        "number",
+        "Time limit for the whole run.",
         default=600.0,
-        metadata=ask(
-            "number",
-            "Time limit for the whole run.",
-            metavar="SECONDS",
-            takes="a number of seconds above 0",
-            project=True,
-            table=True,
-            worker=True,
-        ),
+        metavar="SECONDS",
+        takes="a number of seconds above 0",
+        places="project table worker",
     )
     """Seconds for the whole dynamic pass of one target."""
-    memory_gb: float | None = field(
-        default=None,
-        metadata=ask(
-            "number",
-            "Stop the run if it uses more resident memory than this.",
-            name="memory",
-            metavar="GB",
-            takes="a number of GB above 0",
-            project=True,
-            table=True,
-            worker=True,
-        ),
+    memory_gb: float | None = option(
+        "number",
+        "Stop the run if it uses more resident memory than this.",
+        name="memory",
+        metavar="GB",
+        takes="a number of GB above 0",
+        places="project table worker",
     )
     """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
-    allow_downloads: bool = field(
-        default=False,
-        metadata=ask("flag", "Allow the model to download files. Otherwise, the run is offline.", worker=True),
+    allow_downloads: bool = option(
+        "flag", "Allow the model to download files. Otherwise, the run is offline.", places="worker"
     )
-    model: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Check the model that this Python expression returns: \"timm.create_model('resnet18')\".",
-            metavar="EXPRESSION",
-        ),
+    model: str | None = option(
+        "text",
+        "Check the model that this Python expression returns: \"timm.create_model('resnet18')\".",
+        metavar="EXPRESSION",
     )
     """An expression, or in the run of one target the named library model, such as `hf:bert`."""
-    checkpoint: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Safetensors file with weights to load into the model.",
-            metavar="FILE",
-            takes="a string: model.safetensors",
-            table=True,
-            worker=True,
-            completes="files",
-        ),
+    checkpoint: str | None = option(
+        "text",
+        "Safetensors file with weights to load into the model.",
+        metavar="FILE",
+        takes="a string: model.safetensors",
+        completes="files",
+        places="table worker",
     )
     """A file of safetensors, below the working folder; None: the model keeps its initial weights."""
-    tiny: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "Build a small version of an hf: or diffusers: model, with few layers, small widths and a "
-            "small vocabulary.",
-        ),
+    tiny: bool = option(
+        "flag",
+        "Build a small version of an hf: or diffusers: model, with few layers, small widths and a small vocabulary.",
     )
-    config: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "texts", "Set a field in the configuration of a library model. May be repeated.", metavar="KEY=VALUE"
-        ),
+    config: tuple[str, ...] = option(
+        "texts", "Set a field in the configuration of a library model. May be repeated.", metavar="KEY=VALUE"
     )
 
-    compile_call: CompileCall | None = field(
-        default=None, metadata=given_by("the static pass finds the call that compiles the target")
-    )
+    compile_call: CompileCall | None = fixed(None, "the static pass finds the call that compiles the target")
     """The call of the user's code whose options the target is compiled with; None if there is none."""
 
     def studies(self) -> tuple[str, ...]:
@@ -399,70 +279,50 @@ def validate_parallel(options: RunOptions) -> None:
 class ReportOptions:
     """Options that decide which findings are reported, and which of them fail."""
 
-    select: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "list",
-            "Report only these rules; prefixes are allowed (TCR1).",
-            metavar="CODES",
-            project=True,
-            completes="codes",
-        ),
+    select: tuple[str, ...] = option(
+        "list",
+        "Report only these rules; prefixes are allowed (TCR1).",
+        metavar="CODES",
+        completes="codes",
+        places="project",
     )
     """Prefixes of rule codes; empty for all."""
-    ignore: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "list", "Ignore these rules; prefixes are allowed.", metavar="CODES", project=True, completes="codes"
-        ),
+    ignore: tuple[str, ...] = option(
+        "list", "Ignore these rules; prefixes are allowed.", metavar="CODES", completes="codes", places="project"
     )
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = field(
-        default=(), metadata=ask("globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", project=True)
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = option(
+        "globs", "Ignore these rules in matching files.", metavar="GLOB:CODES", places="project"
     )
     """Globs of files, and the prefixes of rule codes that are not reported there."""
-    baseline: str | None = field(
-        default=None,
-        metadata=ask("text", "Report only findings that are not in this baseline.", metavar="FILE", project=True),
+    baseline: str | None = option(
+        "text", "Report only findings that are not in this baseline.", metavar="FILE", places="project"
     )
     """A file of known findings: only others are reported."""
-    write_baseline: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Write the findings to this file, for use with --baseline. They do not fail this run.",
-            metavar="FILE",
-            writes=True,
-        ),
+    write_baseline: str | None = option(
+        "text",
+        "Write the findings to this file, for use with --baseline. They do not fail this run.",
+        metavar="FILE",
+        writes=True,
     )
-    diff_base: str | None = field(
-        default=None, metadata=ask("text", "Report only findings on lines changed since REV (git).", metavar="REV")
-    )
+    diff_base: str | None = option("text", "Report only findings on lines changed since REV (git).", metavar="REV")
     """A git revision: only findings on lines that changed since are reported."""
-    fail_on: Level = field(
+    fail_on: Level = option(
+        "choice",
+        "Exit 1 if there is a finding at this level or above.",
         default="warning",
-        metadata=ask(
-            "choice",
-            "Exit 1 if there is a finding at this level or above.",
-            choices=LEVELS[::-1],
-            keyword=False,
-            project=True,
-        ),
+        choices=LEVELS[::-1],
+        keyword=False,
+        places="project",
     )
-    third_party: bool = field(
-        default=False,
-        metadata=ask(
-            "flag", "Show findings in installed packages one by one, and fail on them too.", keyword=False, project=True
-        ),
+    third_party: bool = option(
+        "flag", "Show findings in installed packages one by one, and fail on them too.", keyword=False, places="project"
     )
     """Findings in installed packages fail, too."""
-    serving: Engine | None = field(
-        default=None,
-        metadata=ask(
-            "choice",
-            "For each finding, report what the compile pipeline of a serving engine makes of it. The "
-            "source of the engine is read. No engine is started.",
-            choices=get_args(Engine),
-        ),
+    serving: Engine | None = option(
+        "choice",
+        "For each finding, report what the compile pipeline of a serving engine makes of it. The "
+        "source of the engine is read. No engine is started.",
+        choices=get_args(Engine),
     )
     """Read from this engine's sources how it compiles models."""
 
@@ -472,45 +332,35 @@ class WorkOptions:
     """Options on which of the named files are skipped, and how the work is done. The findings in a file do not
     depend on them."""
 
-    force_exclude: bool = field(
-        default=False,
-        metadata=ask("flag", "Also apply --exclude to files that are named on the command line.", project=True),
+    force_exclude: bool = option(
+        "flag", "Also apply --exclude to files that are named on the command line.", places="project"
     )
-    cache: bool = field(
-        default=False, metadata=ask("flag", "Read and write .tcready_cache.", project=True, at_command=True)
-    )
+    cache: bool = option("flag", "Read and write .tcready_cache.", at_command=True, places="project")
     """Cache the static results in `.tcready_cache` below the root, and reuse them while they are valid."""
-    jobs: int | None = field(
+    jobs: int | None = option(
+        "count",
+        "Number of processes that read the sources. The default depends on the total size of the sources.",
         default=1,
-        metadata=ask(
-            "count",
-            "Number of processes that read the sources. The default depends on the total size of the sources.",
-            metavar="N",
-            none_counts=True,
-            at_command=None,
-        ),
+        metavar="N",
+        none_counts=True,
+        at_command=None,
     )
     """Number of processes; None for as many as are useful. More than one needs an importable main module."""
-    interpreters: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "texts",
-            takes='a list of interpreters: ["../torch-2.14/bin/python"]',
-            flag=False,
-            keyword=True,
-            no_flag="the project's own environments: `tcready sweep --matrix torch=2.14` looks for one with that torch",
-            project=True,
-        ),
+    interpreters: tuple[str, ...] = option(
+        "texts",
+        takes='a list of interpreters: ["../torch-2.14/bin/python"]',
+        flag=False,
+        keyword=True,
+        no_flag="the project's own environments: `tcready sweep --matrix torch=2.14` looks for one with that torch",
+        places="project",
     )
     """Interpreters with other versions of torch, in addition to the one that runs models."""
-    verify_fixes: bool = field(
-        default=False,
-        metadata=ask("flag", "For each break and each recompilation, verify a change as `tcready fix --verify` does."),
+    verify_fixes: bool = option(
+        "flag", "For each break and each recompilation, verify a change as `tcready fix --verify` does."
     )
     """Requires a run of the target; each finding says what its change was shown to do."""
-    checkout: bool = field(
-        default=True,
-        metadata=ask("flag", flag=False, keyword=True, no_flag="the command asks git if the output can hold links"),
+    checkout: bool = option(
+        "flag", default=True, flag=False, keyword=True, no_flag="the command asks git if the output can hold links"
     )
     """Ask git for the commit of the sources, for links to their lines."""
 
@@ -523,53 +373,38 @@ MATRIX_AXES = ("torch", "python", "device", "mode")
 class SweepOptions:
     """How `tcready sweep` does its work, and where it stores results."""
 
-    store: str = field(
+    store: str = option(
+        "text",
+        "File that stores the results. Results of unchanged models are reused, and an interrupted sweep resumes.",
         default=".tcready_cache/sweep.sqlite",
-        metadata=ask(
-            "text",
-            "File that stores the results. Results of unchanged models are reused, and an interrupted sweep resumes.",
-            metavar="FILE",
-            completes="files",
-        ),
+        metavar="FILE",
+        completes="files",
     )
-    fresh: bool = field(
-        default=False, metadata=ask("flag", "Ignore stored results and check everything again.", paired=False)
+    fresh: bool = option("flag", "Ignore stored results and check everything again.", paired=False)
+    matrix: tuple[str, ...] = option(
+        "texts",
+        "Run each model in every combination of python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda "
+        "and mode=infer,train. May be repeated.",
+        metavar="AXIS=VALUES",
     )
-    matrix: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "texts",
-            "Run each model in every combination of python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda "
-            "and mode=infer,train. May be repeated.",
-            metavar="AXIS=VALUES",
-        ),
-    )
-    engine: str = field(
+    engine: str = option(
+        "choice",
+        "Where to run: on this machine, or on a Ray cluster (requires the extra `ray`).",
         default="local",
-        metadata=ask(
-            "choice",
-            "Where to run: on this machine, or on a Ray cluster (requires the extra `ray`).",
-            choices=("local", "ray"),
-        ),
+        choices=("local", "ray"),
     )
-    workers: int | None = field(
-        default=None,
-        metadata=ask(
-            "count",
-            "Number of models to check at the same time. Default: one per core, or one per GPU.",
-            name="jobs",
-            metavar="N",
-        ),
+    workers: int | None = option(
+        "count",
+        "Number of models to check at the same time. Default: one per core, or one per GPU.",
+        name="jobs",
+        metavar="N",
     )
-    export: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Write all stored results to this Parquet file (requires pyarrow).",
-            metavar="FILE",
-            writes=True,
-            completes="files",
-        ),
+    export: str | None = option(
+        "text",
+        "Write all stored results to this Parquet file (requires pyarrow).",
+        metavar="FILE",
+        writes=True,
+        completes="files",
     )
 
 
@@ -577,140 +412,100 @@ class SweepOptions:
 class BenchOptions:
     """What `tcready bench` measures, and the time limit."""
 
-    arms: tuple[str, ...] = field(
-        default=(),
-        metadata=ask(
-            "texts",
-            "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, "
-            "patched, or NAME='torch.compile(model, backend=...)'. May be repeated. Default: `default`, "
-            "and `plan` if there is one. `eager` is always measured.",
-            name="arm",
-            metavar="ARM",
-        ),
+    arms: tuple[str, ...] = option(
+        "texts",
+        "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, "
+        "patched, or NAME='torch.compile(model, backend=...)'. May be repeated. Default: `default`, "
+        "and `plan` if there is one. `eager` is always measured.",
+        name="arm",
+        metavar="ARM",
     )
-    quick: bool = field(
-        default=False,
-        metadata=ask(
-            "flag",
-            "A short bench: eager and `default`, one cold start each, within 120 s unless --budget is given.",
-            paired=False,
-        ),
+    quick: bool = option(
+        "flag",
+        "A short bench: eager and `default`, one cold start each, within 120 s unless --budget is given.",
+        paired=False,
     )
-    bench_budget: float | None = field(
-        default=None,
-        metadata=ask(
-            "number",
-            "Time limit for the check and all measurements except --soak. Default: 300, or 120 with "
-            "--quick. The report lists what was left out. The check and the first process get at least 20 "
-            "s each.",
-            name="budget",
-            metavar="SECONDS",
-            takes="a number of seconds above 0",
-        ),
+    bench_budget: float | None = option(
+        "number",
+        "Time limit for the check and all measurements except --soak. Default: 300, or 120 with "
+        "--quick. The report lists what was left out. The check and the first process get at least 20 "
+        "s each.",
+        name="budget",
+        metavar="SECONDS",
+        takes="a number of seconds above 0",
     )
     """The time limit in seconds for everything except a soak; None: 300, or 120 with `quick`."""
-    at_least: int = field(
+    at_least: int = option(
+        "count",
+        "Number of processes that time the arms. Default: 3, or 2 if they settle the verdict. Two "
+        "more run if the verdict is close.",
         default=3,
-        metadata=ask(
-            "count",
-            "Number of processes that time the arms. Default: 3, or 2 if they settle the verdict. Two "
-            "more run if the verdict is close.",
-            name="processes",
-            metavar="N",
-        ),
+        name="processes",
+        metavar="N",
     )
-    min_effect: float = field(
-        default=0.02, metadata=ask("share", "The smallest gain that counts, such as 2% or 0.02.", metavar="SHARE")
+    min_effect: float = option(
+        "share", "The smallest gain that counts, such as 2% or 0.02.", default=0.02, metavar="SHARE"
     )
-    lengths: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Sizes of production calls, as CSV or JSON lines. The columns are the parameters of the --inputs callable, "
-            "and `count`.",
-            metavar="FILE",
-            completes="files",
-        ),
+    lengths: str | None = option(
+        "text",
+        "Sizes of production calls, as CSV or JSON lines. The columns are the parameters of the --inputs callable, "
+        "and `count`.",
+        metavar="FILE",
+        completes="files",
     )
-    accumulate: int = field(
+    accumulate: int = option(
+        "count", "With --mode train: forward and backward passes per optimizer step.", default=1, metavar="N"
+    )
+    steps: int = option(
+        "count",
+        "Time N consecutive calls as one. Each call gets the inputs as the previous call left them, like a growing "
+        "cache.",
         default=1,
-        metadata=ask("count", "With --mode train: forward and backward passes per optimizer step.", metavar="N"),
+        metavar="N",
     )
-    steps: int = field(
-        default=1,
-        metadata=ask(
-            "count",
-            "Time N consecutive calls as one. Each call gets the inputs as the previous call left them, like a growing "
-            "cache.",
-            metavar="N",
-        ),
+    loop: str | None = option(
+        "text",
+        "A function that calls the model as your code does. It gets the model and the inputs. Each call is timed.",
+        metavar="PATH::NAME",
+        completes="files",
     )
-    loop: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "A function that calls the model as your code does. It gets the model and the inputs. Each call is timed.",
-            metavar="PATH::NAME",
-            completes="files",
-        ),
+    loader: str | None = option(
+        "text",
+        "A data loader, or a function that returns one. Measures how long the model waits for batches.",
+        metavar="PATH::NAME",
+        completes="files",
     )
-    loader: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "A data loader, or a function that returns one. Measures how long the model waits for batches.",
-            metavar="PATH::NAME",
-            completes="files",
-        ),
-    )
-    carry: bool = field(
+    carry: bool = option(
+        "flag",
+        "Measure the start of a process that loads the compiled code of another one, after everything else. Not "
+        "with --quick.",
         default=True,
-        metadata=ask(
-            "flag",
-            "Measure the start of a process that loads the compiled code of another one, after everything else. Not "
-            "with --quick.",
-        ),
     )
-    soak: float | None = field(
-        default=None,
-        metadata=ask(
-            "number",
-            "Run the best arm for this long, and monitor memory, recompilations and drift.",
-            metavar="SECONDS",
-            takes="a number of seconds above 0",
-        ),
+    soak: float | None = option(
+        "number",
+        "Run the best arm for this long, and monitor memory, recompilations and drift.",
+        metavar="SECONDS",
+        takes="a number of seconds above 0",
     )
-    patch: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "Also measure `patched`: the compiled model with this diff applied, or with everything that `tcready fix "
-            "--patch-dir` wrote to this folder, including settings.",
-            metavar="PATH",
-            completes="files",
-        ),
+    patch: str | None = option(
+        "text",
+        "Also measure `patched`: the compiled model with this diff applied, or with everything that `tcready fix "
+        "--patch-dir` wrote to this folder, including settings.",
+        metavar="PATH",
+        completes="files",
     )
-    plan_from: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "A JSON report of `tcready check --plan`. Its plan becomes the arm `plan`.",
-            metavar="FILE",
-            completes="files",
-        ),
+    plan_from: str | None = option(
+        "text",
+        "A JSON report of `tcready check --plan`. Its plan becomes the arm `plan`.",
+        metavar="FILE",
+        completes="files",
     )
-    against: str | None = field(
-        default=None,
-        metadata=ask(
-            "text",
-            "A JSON report of an earlier bench to compare with. Requires --fail-on-regression.",
-            metavar="FILE",
-            completes="files",
-        ),
+    against: str | None = option(
+        "text",
+        "A JSON report of an earlier bench to compare with. Requires --fail-on-regression.",
+        metavar="FILE",
+        completes="files",
     )
-    fail_on_regression: str | None = field(
-        default=None,
-        metadata=ask(
-            "text", "Exit 1 if an arm is slower than in --against by more than this, or fails now.", metavar="5%"
-        ),
+    fail_on_regression: str | None = option(
+        "text", "Exit 1 if an arm is slower than in --against by more than this, or fails now.", metavar="5%"
     )
