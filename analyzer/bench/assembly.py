@@ -357,8 +357,10 @@ def _unpatched(
 
 
 def _items_of(items: Sequence[Items], weights: Mapping[str | None, float]) -> tuple[Items, ...]:
-    """Return what one call processes in the cases of `weights`, whose shares add up to 1. For several cases, return the
-    weighted mean for each unit that all of them have, in the order of the first case."""
+    """Return what one call processes in the cases of `weights`, with shares that add up to 1.
+
+    For several cases, return the weighted mean for each unit that all of them have, in the order of the first case.
+    """
     counts = [{each.unit: each for each in items if each.case == case} for case in weights]
     if len(counts) == 1:
         return tuple(replace(each, case=None) for each in counts[0].values())

@@ -14,8 +14,8 @@ from tcready.traces.process_trace import Compilation, Process
 def find(found: Sequence[tuple[Process, TraceNames, list[Compilation]]]) -> tuple[TracedKernel, ...]:
     """Return the kernels of one target, in the order in which they were made.
 
-    The tracebacks that torch records of a kernel name its lines; without them, the nodes do whose operations it
-    computes. Two kernels of one name with different lines are different ones.
+    The tracebacks that torch records of a kernel name its lines; without them, the nodes with the operations that it
+    computes do. Two kernels of one name with different lines are different ones.
     """
     counts: dict[tuple[str, tuple[Frame, ...]], int] = {}
     for _, names, some in found:

@@ -1,4 +1,4 @@
-"""A tensor is cast to plain `torch.Tensor`, or created by a subclass whose `__init__` lacks arguments."""
+"""A tensor is cast to plain `torch.Tensor`, or created by a subclass with an `__init__` that lacks arguments."""
 
 from tcready.fixes.rewriters.names import method_of_tensor
 from tcready.static.diagnostics.rule import Claim, Rule

@@ -34,7 +34,7 @@ def check(fact: Index) -> Claim | None:
 
 
 def _believed(part: Value, written: ast.expr) -> bool:
-    """A tensor whose dtype is not known, by a name that says mask."""
+    """A tensor of unknown dtype, by a name that says mask."""
     found = tensor_of(part)
     untyped = part == ARRAY or (found is not None and found.dtype is None)
     return untyped and bool(NAMED_MASK.search(_name(written)))

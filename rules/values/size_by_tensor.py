@@ -20,7 +20,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def read(value: Value) -> bool:
-    """Whether it is a computed tensor whose value Dynamo does not keep."""
+    """Whether it is a computed tensor with a value that Dynamo does not keep."""
     tensor = tensor_of(value)
     return tensor is not None and not (tensor.leaf or tensor.graph_input or tensor.from_python_scalar)
 

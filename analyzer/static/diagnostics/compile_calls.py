@@ -172,7 +172,7 @@ def _call(interpreter: Interpreter, site: _Site, frame: Frame) -> CompileCall:
 
 
 def _blocks(interpreter: Interpreter, value: Value) -> Iterator[Value]:
-    """Yield the submodules of a model whose class is one of those that it names as its repeated blocks."""
+    """Yield the submodules of a model that are of a class that it names as one of its repeated blocks."""
     for model in options(value):
         if not isinstance(model, Instance):
             continue
