@@ -19,7 +19,7 @@ from tcready.schema.compile_call import CompileCall
 from tcready.schema.enums import STAGES, Mode
 from tcready.schema.observation import ModuleShare, Observation, Stage, holds_for
 from tcready.schema.report import Region, TargetReport
-from tcready.schema.static import Finding, StaticModule, StaticTarget
+from tcready.schema.static import Finding, StaticTarget
 from tcready.schema.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -183,7 +183,11 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
         (), target.modules, _breaking(known, target.target, (m.breaks for m in target.modules))
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
-    unresolved = _unresolved(target.modules)
+    unresolved = tuple(
+        f"{member} of {module.type}"
+        for module in {each.type: each for each in target.modules}.values()
+        for member in module.unknown
+    )
     shown = ", ".join(unresolved[:_SHOWN]) + (", ..." if len(unresolved) > _SHOWN else "")
     return TargetReport(
         observation=Observation(
@@ -204,15 +208,6 @@ def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
 
 def _compiled_at(call: CompileCall | None) -> str:
     return f"; compiled at {call.words}" if call is not None else ""
-
-
-def _unresolved(modules: Sequence[StaticModule]) -> tuple[str, ...]:
-    """Return the members that are not resolved: their modules are in no region although no break in them is known."""
-    return tuple(
-        f"{member} of {module.type}"
-        for module in {each.type: each for each in modules}.values()
-        for member in module.unknown
-    )
 
 
 def _breaking(

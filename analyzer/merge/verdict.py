@@ -8,7 +8,7 @@ from tcready.merge import regions
 from tcready.merge.observed_run import Run
 from tcready.merge.run_messages import first_line
 from tcready.schema.enums import LEVELS, OF_THE_MODEL, Level, StageName, Verdict
-from tcready.schema.observation import Observation, Stage
+from tcready.schema.observation import Observation
 from tcready.schema.report import Region, Report, TargetReport
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "shapes", "backend", "parity"})
@@ -60,10 +60,6 @@ def _not_established(target: TargetReport) -> bool:
     return target.was_run and target.verdict == "unknown" and not traced
 
 
-def _failed_to_compile(stage: Stage) -> bool:
-    return stage.stage in _FAILING and stage.state == "fail" and stage.reason in OF_THE_MODEL
-
-
 def _raises_in_use(seen: Observation) -> Iterator[str]:
     """Return that `fullgraph=True` fails, if the user's code compiles the target with it."""
     call = seen.compiled_at
@@ -76,7 +72,7 @@ def _causes(seen: Observation) -> Iterator[str]:
     """Return each stage, and each part of a training step, in which compiling raised or gave other results than
     eager."""
     for stage in seen.stages:
-        if _failed_to_compile(stage):
+        if stage.stage in _FAILING and stage.state == "fail" and stage.reason in OF_THE_MODEL:
             yield f"{stage.stage} failed: {stage.detail}"
     for part in seen.training.failed if seen.training else ():
         yield f"training failed in its {part.phase}: {part.detail}"

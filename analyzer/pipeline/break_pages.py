@@ -101,7 +101,7 @@ class BreakPage:
             summary=found.what if found else self.summary,
             why=f"{found.what} {self.why}" if found else self.why,
             instead=f"{found.remedy} {self.instead}" if found and found.remedy else self.instead,
-            before=without_mark(found.bad) if found and found.bad else None,
+            before=re.sub(r"[ ]*# BAD\b", "", found.bad).strip("\n") if found and found.bad else None,
             after=found.good.strip("\n") if found and found.good else None,
         )
 
@@ -132,11 +132,6 @@ class BreakPage:
         if match is None:
             raise KeyError(f"{self.name}: the page has no section {title!r}")
         return match[1].strip()
-
-
-def without_mark(code: str) -> str:
-    """An example as people see it."""
-    return re.sub(r"[ ]*# BAD\b", "", code).strip("\n")
 
 
 # reading the pages

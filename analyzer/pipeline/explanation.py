@@ -49,7 +49,9 @@ def find_named(text: str, report: Report) -> Finding | None:
     """Return the finding with a fingerprint that begins with `text`, None if there is none. Raises TcreadyError if
     there are several."""
     findings = {finding.fingerprint: finding for finding in reversed(report.findings)}
-    prints = named_by(text, findings) or _represented_by(text, report)
+    prints = named_by(text, findings) or sorted(
+        {finding.fingerprint for finding in report.findings if named_by(text, finding.also)}
+    )
     if not prints:
         return None
     if len(prints) > 1:
@@ -59,11 +61,6 @@ def find_named(text: str, report: Report) -> Finding | None:
         more = f" and {len(prints) - SHOWN} more" if len(prints) > SHOWN else ""
         raise TcreadyError(f"{text} is the beginning of {', '.join(words)}{more}: give more of it")
     return findings[prints[0]]
-
-
-def _represented_by(text: str, report: Report) -> list[str]:
-    """Return the findings that represent others, of which `text` names one."""
-    return sorted({finding.fingerprint for finding in report.findings if named_by(text, finding.also)})
 
 
 def keep(report: Report, root: Path, named: Sequence[str] = ()) -> None:

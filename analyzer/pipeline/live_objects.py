@@ -116,7 +116,7 @@ def check_live(
     cells = _cells([path for path, _, _ in where.code])
     read = dataclasses.replace(read, root=Path(where.base))
     units, unread = _units(where, cells)
-    name = units[0].target if len(units) == 1 else _called(value)
+    name = units[0].target if len(units) == 1 else (getattr(value, "__qualname__", None) or type(value).__name__)
     observed = dynamic.observe_given(value, inputs, run, name, where)
     if bench is not None:
         observed = _with_bench(observed, value, inputs, run, name, where, bench)
@@ -181,10 +181,6 @@ def check_live_cell(text: str, read: ReadOptions, report: ReportOptions) -> Chec
     )
     made = merge(static, [], sources.rules, sources.tool)
     return Checked(dataclasses.replace(made, in_process=True))
-
-
-def _called(value: Callable[..., Any]) -> str:
-    return getattr(value, "__qualname__", None) or type(value).__name__
 
 
 # What is read

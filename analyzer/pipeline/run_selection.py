@@ -459,15 +459,12 @@ def _roots_of(text: str, root: Path, static: StaticResult) -> tuple[str, ...]:
         for each in static.targets
         if each.compiled_at is not None
         and (
-            Target.parse(each.target).place == target.place or _is_same_file(each.compiled_at.path, target.place, root)
+            Target.parse(each.target).place == target.place
+            or (os.path.realpath(root / each.compiled_at.path) == os.path.realpath(root / target.place))
         )
         and (target.name is None or each.compiled_at.symbol.startswith(f"{target.name}."))
     )
     return compiled or (text,)
-
-
-def _is_same_file(one: str, other: str, root: Path) -> bool:
-    return os.path.realpath(root / one) == os.path.realpath(root / other)
 
 
 def _due_in_folder(

@@ -128,7 +128,7 @@ class Surveyor:
         """Return the inputs of the result of a task; its `key` is ignored."""
         run = task.run
         starts = [task.target, *filter(None, [run.inputs if task.stage == "run" else None])]
-        search = self._search_path()
+        search = tuple(dict.fromkeys((self.root, *map(Path, source_folders(self.root)), *map(Path, self.python.path))))
         files: dict[Path, None] = {}
         packages: set[str] = set()
         for text in starts:
@@ -172,9 +172,6 @@ class Surveyor:
         if key not in self._by_request:
             self._by_request[key] = _options(task)
         return self._by_request[key]
-
-    def _search_path(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys((self.root, *map(Path, source_folders(self.root)), *map(Path, self.python.path))))
 
     def _starting(self, text: str, stage: str, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
         target = Target(kind="module", place=text) if stage == "list" else Target.parse(text)

@@ -222,18 +222,13 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
     tables = settings.tables or ()
     due = tuple(run_selection.due((each.target,), True, settings, tables, static, models))
     if each.table is not None:
-        return tuple(_with_inputs(run, each.table) for run in due)
+        return tuple(dataclasses.replace(run, table=each.table, synthesise=each.table.inputs is None) for run in due)
     if each.kind == "file" and any(run.synthesise and run.table is None for run in due):
         return tuple(
             PlannedRun(target.target, run_selection.MADE_UP, True, synthesise=True, compile_call=target.compiled_at)
             for target in static.targets
         )
     return due
-
-
-def _with_inputs(run: PlannedRun, table: TargetTable) -> PlannedRun:
-    """Return the run of a library's model with the settings of a table."""
-    return dataclasses.replace(run, table=table, synthesise=table.inputs is None)
 
 
 def _static(report: Report | None) -> StaticResult:

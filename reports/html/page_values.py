@@ -341,7 +341,7 @@ def page(report: Report, editor: Editor | None = None) -> Page:
         foreign_actions=_actions(item for item in foreign if item.finding.level != "note"),
         hints=tuple(hints.values()),
         sources=sources,
-        statistics=_pairs(_counted(report.statistics)),
+        statistics=tuple((str(key), _words(value)) for key, value in sorted(_counted(report.statistics).items())),
         anchors={
             (source.path, line.number): line.anchor for source in sources for part in source.parts for line in part
         },
@@ -723,8 +723,3 @@ def _counted(statistics: Mapping[str, Any]) -> dict[str, Any]:
     """Return how much was read, and each construct that was not understood in a few words."""
     unresolved = {row["construct"]: row["count"] for row in statistics.get("unresolved", ())}
     return {**statistics, **({"unresolved": unresolved} if unresolved else {})}
-
-
-def _pairs(mapping: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return key and value as text, sorted."""
-    return tuple((str(key), _words(value)) for key, value in sorted(mapping.items()))

@@ -65,7 +65,7 @@ def diagnostics(read: Read, document: Document, places: Places) -> list[types.Di
         return []
     path = read.shown(document)
     found = [_of_finding(each, places) for each in read.findings(document)]
-    found += [_unread(document, item.reason, places) for item in read.report.skipped if item.path == path]
+    found += [_skipped(item.reason, _broken(document)[1], places) for item in read.report.skipped if item.path == path]
     return found + [_idle(noqa, places) for noqa in read.report.unused if noqa.path == path]
 
 
@@ -145,11 +145,6 @@ def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
     return types.Diagnostic(
         range=places.of(found), message=found.message, severity=SEVERITY[found.level], code=found.rule, source=SOURCE
     )
-
-
-def _unread(document: Document, reason: str, places: Places) -> types.Diagnostic:
-    """Return a diagnostic on why nothing else is reported for the document, at its syntax error if there is one."""
-    return _skipped(reason, _broken(document)[1], places)
 
 
 def _broken(document: Document) -> tuple[int, tuple[int, int, int, int]]:

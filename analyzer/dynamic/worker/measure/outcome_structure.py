@@ -47,13 +47,9 @@ def structure_differences(expected: CallOutcome, actual: CallOutcome) -> tuple[s
                 found.append(f"{label}: {text}")
         elif type(one) is not type(other):
             found.append(f"{label}: {_type_of(one)} in eager code, {_type_of(other)} in compiled code")
-        elif not _is_number(one) and not equal_values(one, other):
+        elif not isinstance(one, (bool, int, float, complex)) and not equal_values(one, other):
             found.append(f"{label}: {one!r} became {other!r}"[:LONGEST])
     return tuple(found)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex))
 
 
 def _type_of(value: Any) -> str:

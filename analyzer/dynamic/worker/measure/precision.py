@@ -314,7 +314,7 @@ def widen_in_place(model: Any, dtype: torch.dtype, *, set_aside: bool = False) -
             each.data = narrow.to(wide_of(each, dtype))
             if set_aside and isinstance(each, nn.Parameter) and each.dtype != own:
                 memory = narrow.untyped_storage()
-                aside.append((each, narrow, _on_the_host(memory)))
+                aside.append((each, narrow, memory.clone() if memory.device.type == "cpu" else memory.cpu()))
                 memory.resize_(0)
         yield
     finally:
@@ -325,10 +325,6 @@ def widen_in_place(model: Any, dtype: torch.dtype, *, set_aside: bool = False) -
             memory.copy_(values)
         for each, own in tensors:
             each.data = each.data.to(own)
-
-
-def _on_the_host(memory: torch.UntypedStorage) -> torch.UntypedStorage:
-    return memory.clone() if memory.device.type == "cpu" else memory.cpu()
 
 
 def wide_dtype(context: Context, model: Any, cases: Sequence[Case]) -> tuple[torch.dtype, frozenset[torch.dtype]]:

@@ -77,7 +77,7 @@ def _watched(context: Context, model: nn.Module, proved: Collection[str]) -> _Se
             owner = None
             if code.co_argcount:
                 owner = names.get(id(frame.f_locals.get(code.co_varnames[0])))
-            if owner is not None and _is_in(owner, proved):
+            if owner is not None and any(owner == module or owner.startswith(f"{module}.") for module in proved):
                 return
             chain.append((code, owner))
         for index, (code, owner) in enumerate(chain):
@@ -95,10 +95,6 @@ def _watched(context: Context, model: nn.Module, proved: Collection[str]) -> _Se
         for case in context.cases:
             call(context, model, case, DispatchMode(dispatched))
     return seen
-
-
-def _is_in(name: str, modules: Collection[str]) -> bool:
-    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 def _inside(code: types.CodeType, other: types.CodeType, seen: _Seen) -> bool:

@@ -361,7 +361,9 @@ def _compile_alone(context: Context, model: Any, code: str, calls: Mapping[str, 
     again = [event for event in cold.recompiles if event.recompiled]
     found.compilations = sum(1 for frame in cold.compiled if frame.ops)
     for event in [*again, *warm.recompiles]:
-        found.guards.update(dict.fromkeys(_guard(reason) for reason in event.reasons))
+        found.guards.update(
+            dict.fromkeys(COMPILE_ID.sub("", reason.partition("  #")[0].strip()) for reason in event.reasons)
+        )
     found.limit = any(event.gb_type == RECOMPILE_LIMIT for event in (*cold.skips, *warm.skips))
     found.identical = any(event.recompiled for event in warm.recompiles)
     found.ops, found.captured = backend.counts.total.ops.total(), backend.counts.captured.ops.total()
@@ -396,11 +398,6 @@ def _difference(context: Context, code: str, unequal: Sequence[tuple[str, Record
 
 def _of_call(number: int) -> str:
     return f" of call {number + 1}" if number else ""
-
-
-def _guard(reason: str) -> str:
-    """Return the failed guard, without its compile id and the source line after it."""
-    return COMPILE_ID.sub("", reason.partition("  #")[0].strip())
 
 
 @contextlib.contextmanager
