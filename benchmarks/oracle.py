@@ -267,7 +267,7 @@ def find_items(task: Task, root: str) -> list[Item]:
         facts.append(describer.describe(fact))
 
     kinds = typing.get_args(Fact)
-    observer = Rule("TST001", "facts", "slow", "note", (), kinds, check, __name__)
+    observer = Rule("TST001", kinds, check, "facts", "slow", "note")
     rules = rule_set()
     known = rules.load()
     standard = Path(sysconfig.get_path("stdlib"))

@@ -49,9 +49,7 @@ def _is_no_constant(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR106",
-    name="assert-on-object",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB0055", "GB0112"),
     facts=(Test,),
     check=check,

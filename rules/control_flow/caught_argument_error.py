@@ -10,9 +10,7 @@ def check(_fact: Misfit) -> Claim:
 
 RULE = Rule(
     code="TCR122",
-    name="caught-argument-error",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB7312",),
     facts=(Misfit,),
     check=check,

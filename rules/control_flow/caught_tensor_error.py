@@ -38,10 +38,8 @@ def names(value: Value) -> set[str]:
 
 RULE = Rule(
     code="TCR121",
-    name="caught-tensor-error",
     effect="wrong_result",
     level="warning",
-    gb_ids=(),
     facts=(Handler, NoMember),
     check=check,
     no_rewrite="Only the author knows when the operation fails. Check that before the operation.",

@@ -48,9 +48,6 @@ def walks_tensors(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR105",
-    name="data-dependent-choice",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0170", "GB8335", "GB0207", "GB0193", "GB6622", "GB0033", "GB0124", "GB5687"),
     facts=(Test, Call, Contains, Extremum),
     check=check,

@@ -15,9 +15,6 @@ def check(fact: Test) -> Claim | None:
 
 RULE = Rule(
     code="TCR104",
-    name="data-dependent-conditional-expression",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0170",),
     facts=(Test,),
     check=check,

@@ -14,13 +14,5 @@ def check(fact: Test) -> Claim | None:
 
 
 RULE = Rule(
-    code="TCR101",
-    name="data-dependent-if",
-    effect="graph_break",
-    level="error",
-    gb_ids=("GB0170",),
-    facts=(Test,),
-    check=check,
-    rewriters=("tests.written_anew",),
-    module=__name__,
+    code="TCR101", gb_ids=("GB0170",), facts=(Test,), check=check, rewriters=("tests.written_anew",), module=__name__
 )

@@ -15,9 +15,6 @@ def check(fact: Test) -> Claim | None:
 
 RULE = Rule(
     code="TCR102",
-    name="data-dependent-while",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0170", "GB7000"),
     facts=(Test,),
     check=check,

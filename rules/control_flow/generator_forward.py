@@ -12,9 +12,7 @@ def check(fact: Alone) -> Claim | None:
 
 RULE = Rule(
     code="TCR124",
-    name="generator-forward",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB0003",),
     facts=(Alone,),
     check=check,

@@ -21,9 +21,7 @@ def check(fact: OfMember) -> Claim | None:
 
 RULE = Rule(
     code="TCR123",
-    name="member-with-tensor",
     effect="wrong_result",
-    level="error",
     gb_ids=("GB0088", "GB0112"),
     facts=(OfMember,),
     check=check,

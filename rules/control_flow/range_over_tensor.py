@@ -13,9 +13,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR112",
-    name="range-over-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0059", "GB0124"),
     facts=(Call,),
     check=check,

@@ -17,9 +17,6 @@ def check(fact: Test) -> Claim | None:
 
 RULE = Rule(
     code="TCR103",
-    name="tensor-boolean-operator",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0170", "GB0033"),
     facts=(Test,),
     check=check,

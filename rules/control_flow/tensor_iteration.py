@@ -14,10 +14,8 @@ def check(fact: Loop) -> Claim | None:
 
 RULE = Rule(
     code="TCR111",
-    name="tensor-iteration",
     effect="recompile",
     level="warning",
-    gb_ids=(),
     facts=(Loop,),
     check=check,
     no_rewrite="One operation over all rows is another algorithm, which the author has to choose.",

@@ -30,9 +30,6 @@ def check(fact: Call | Attribute) -> Claim | None:
 
 RULE = Rule(
     code="TCR413",
-    name="as-plain-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0001", "GB0007", "GB0117", "GB0163", "GB7312", "GB7489", "GB0088"),
     facts=(Call, Attribute),
     check=check,

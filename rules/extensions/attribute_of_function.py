@@ -12,9 +12,6 @@ def check(fact: Unresolved) -> Claim | None:
 
 RULE = Rule(
     code="TCR424",
-    name="attribute-of-function",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0055", "GB0150", "GB0156", "GB4347", "GB4841", "GB6215"),
     facts=(Unresolved,),
     check=check,

@@ -47,9 +47,6 @@ def holds_iterator(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR408",
-    name="backward-in-compiled-code",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0055", "GB0059", "GB0108", "GB0467", "GB8335"),
     facts=(Call,),
     check=check,

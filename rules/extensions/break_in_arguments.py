@@ -12,8 +12,6 @@ def check(fact: InArguments) -> Claim | None:
 
 RULE = Rule(
     code="TCR423",
-    name="break-in-arguments",
-    effect="graph_break",
     level="warning",
     gb_ids=("GB0007",),
     facts=(InArguments,),

@@ -18,9 +18,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR401",
-    name="cpp-extension-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,

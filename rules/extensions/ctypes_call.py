@@ -13,9 +13,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR402",
-    name="ctypes-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0156", "GB8977"),
     facts=(Call,),
     check=check,

@@ -21,9 +21,6 @@ def loader(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR411",
-    name="data-loader-loop",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0008",),
     facts=(Call, Loop),
     check=check,

@@ -15,8 +15,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR410",
-    name="deliberate-break",
-    effect="graph_break",
     level="warning",
     gb_ids=("GB0025", "GB0098", "GB0099", "GB0007"),
     facts=(Call,),

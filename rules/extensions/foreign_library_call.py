@@ -30,9 +30,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR416",
-    name="foreign-library-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0008", "GB0156", "GB0157", "GB0208", "GB0294", "GB4818"),
     facts=(Call,),
     check=check,

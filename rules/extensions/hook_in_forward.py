@@ -22,9 +22,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR412",
-    name="hook-in-forward",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0467", "GB0013", "GB0083", "GB0156"),
     facts=(Call,),
     check=check,

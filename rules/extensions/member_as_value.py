@@ -18,9 +18,6 @@ def check(fact: OfMember) -> Claim | None:
 
 RULE = Rule(
     code="TCR425",
-    name="member-as-value",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0088", "GB0150", "GB0156", "GB0811", "GB4411", "GB9493"),
     facts=(OfMember,),
     check=check,

@@ -15,9 +15,6 @@ def check(fact: CheckMessage) -> Claim:
 
 RULE = Rule(
     code="TCR420",
-    name="message-of-check",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0288", "GB9158", "GB9840"),
     facts=(CheckMessage,),
     check=check,

@@ -13,7 +13,6 @@ def check(_fact: OfNew) -> Claim:
 
 RULE = Rule(
     code="TCR422",
-    name="method-of-new-object",
     effect="frame_skip",
     level="warning",
     gb_ids=("GB0092",),

@@ -48,9 +48,6 @@ def _given(fact: Call, names: tuple[tuple[str, int], ...]) -> Iterator[Value]:
 
 RULE = Rule(
     code="TCR418",
-    name="mismatched-masks",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,

@@ -14,9 +14,7 @@ def check(fact: Imported) -> Claim | None:
 
 RULE = Rule(
     code="TCR419",
-    name="missing-import",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB0069",),
     facts=(Imported,),
     check=check,

@@ -26,9 +26,6 @@ def native(name: str) -> bool:
 
 RULE = Rule(
     code="TCR403",
-    name="native-extension-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0156"),
     facts=(Call,),
     check=check,

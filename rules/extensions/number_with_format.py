@@ -50,10 +50,8 @@ def _claim(value: Value, is_argument: bool, form: str) -> Claim | None:
 
 RULE = Rule(
     code="TCR427",
-    name="number-with-format",
     effect="compile_error",
     level="warning",
-    gb_ids=(),
     facts=(Format, Call),
     check=check,
     no_rewrite="The author has to decide how to format the number without the specification.",

@@ -23,9 +23,6 @@ def breaks_in_any_torch(fact: Call) -> bool:
 
 RULE = Rule(
     code="TCR417",
-    name="older-torch",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0179", "GB0023", "GB0059", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,

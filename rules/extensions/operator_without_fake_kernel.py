@@ -39,9 +39,6 @@ def has_fake_kernel(fact: Call) -> bool:
 
 RULE = Rule(
     code="TCR404",
-    name="operator-without-fake-kernel",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0090",),
     facts=(Call,),
     check=check,

@@ -13,9 +13,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR409",
-    name="packed-sequence",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,

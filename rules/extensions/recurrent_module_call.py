@@ -26,9 +26,7 @@ def check(fact: Recurrent) -> Iterator[Claim]:
 
 RULE = Rule(
     code="TCR406",
-    name="recurrent-module-call",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB0014", "GB0148", "GB4841", "GB0175", "GB0150"),
     settings=("allow_rnn",),
     facts=(Recurrent,),

@@ -15,9 +15,6 @@ def check(fact: Returned) -> Claim:
 
 RULE = Rule(
     code="TCR421",
-    name="returned-object",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0092",),
     facts=(Returned,),
     check=check,

@@ -19,9 +19,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR405",
-    name="scripted-module-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB4695", "GB0007", "GB0008", "GB0098", "GB0116", "GB0082"),
     facts=(Call,),
     check=check,

@@ -21,9 +21,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR426",
-    name="unfit-out-argument",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0240", "GB0241", "GB0242", "GB0247"),
     facts=(Call,),
     check=check,

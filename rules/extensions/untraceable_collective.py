@@ -24,9 +24,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR414",
-    name="untraceable-collective",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0172", "GB0156"),
     facts=(Call,),
     check=check,

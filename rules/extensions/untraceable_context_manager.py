@@ -81,9 +81,7 @@ def _is_python(manager: Value) -> bool:
 
 RULE = Rule(
     code="TCR407",
-    name="untraceable-context-manager",
     effect="frame_skip",
-    level="error",
     gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007", "GB0147", "GB0066", "GB0156", "GB0294"),
     facts=(Attribute, Call, With),
     check=check,

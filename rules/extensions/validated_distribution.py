@@ -17,9 +17,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR415",
-    name="validated-distribution",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0170", "GB0124"),
     facts=(Call,),
     check=check,

@@ -24,10 +24,8 @@ def check(fact: Test) -> Claim | None:
 
 RULE = Rule(
     code="TCR502",
-    name="branch-on-size",
     effect="recompile",
     level="note",
-    gb_ids=(),
     facts=(Test,),
     check=check,
     no_rewrite="The branch is traced. If the sizes vary, mark them dynamic, or pad.",

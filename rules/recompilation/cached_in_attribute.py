@@ -27,10 +27,8 @@ def number(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR504",
-    name="cached-in-attribute",
     effect="recompile",
     level="note",
-    gb_ids=(),
     facts=(Store,),
     check=check,
     no_rewrite="The author has to decide what to cache and for how long. Create it before the first call.",

@@ -15,10 +15,7 @@ def check(fact: InArguments) -> Claim | None:
 
 RULE = Rule(
     code="TCR505",
-    name="container-method-across-break",
     effect="recompile",
-    level="error",
-    gb_ids=(),
     facts=(InArguments,),
     check=check,
     follows=True,

@@ -20,10 +20,8 @@ def check(fact: Store) -> Claim | None:
 
 RULE = Rule(
     code="TCR503",
-    name="growing-tensor",
     effect="recompile",
     level="warning",
-    gb_ids=(),
     facts=(Store,),
     check=check,
     no_rewrite="Only the author knows the maximum length. Allocate that at first, and store how much is used.",

@@ -15,10 +15,8 @@ def check(fact: Loop) -> Claim | None:
 
 RULE = Rule(
     code="TCR501",
-    name="loop-over-size",
     effect="recompile",
     level="warning",
-    gb_ids=(),
     facts=(Loop,),
     check=check,
     no_rewrite="The loop is traced. If the sizes vary, mark them dynamic, or pad.",

@@ -18,9 +18,6 @@ def check(fact: Address) -> Claim:
 
 RULE = Rule(
     code="TCR334",
-    name="address-of-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB5976", "GB0088", "GB9118"),
     facts=(Address,),
     check=check,

@@ -22,9 +22,6 @@ def check(fact: Attribute | Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR335",
-    name="array-attribute",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0157", "GB0158"),
     facts=(Attribute, Call),
     check=check,

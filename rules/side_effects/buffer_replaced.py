@@ -38,9 +38,6 @@ def _gives_itself(source: ast.expr | None, target: ast.Attribute) -> bool:
 
 RULE = Rule(
     code="TCR323",
-    name="buffer-replaced",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB4841", "GB0170"),
     facts=(Store,),
     check=check,

@@ -18,9 +18,6 @@ def check(fact: Define | Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR316",
-    name="class-in-forward",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB8977", "GB0147", "GB0193", "GB0088"),
     facts=(Define, Call),
     check=check,

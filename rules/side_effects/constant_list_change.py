@@ -25,9 +25,6 @@ def _is_constant(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR324",
-    name="constant-list-change",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0156", "GB7786"),
     facts=(Call, Index),
     check=check,

@@ -43,9 +43,6 @@ def _is_list(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR321",
-    name="copy-of-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB4198", "GB0208", "GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,

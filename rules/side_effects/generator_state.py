@@ -32,9 +32,6 @@ def _is_generator(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR307",
-    name="generator-state",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055", "GB7650"),
     facts=(Call,),
     check=check,

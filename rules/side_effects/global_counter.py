@@ -58,9 +58,7 @@ def is_float(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR313",
-    name="global-counter",
     effect="recompile",
-    level="error",
     gb_ids=("GB0467",),
     facts=(Store,),
     check=check,

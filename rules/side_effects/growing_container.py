@@ -24,10 +24,7 @@ def is_module_state(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR312",
-    name="growing-container",
     effect="recompile",
-    level="error",
-    gb_ids=(),
     facts=(Call, Store),
     check=check,
     no_rewrite="Other code may read a list that outlives the call. Return the values instead of storing them.",

@@ -27,9 +27,6 @@ def kind_of_view(value: Value) -> str | None:
 
 RULE = Rule(
     code="TCR326",
-    name="kept-view",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0811", "GB4347", "GB6012", "GB0116", "GB9493"),
     facts=(Call, Contains, Loop),
     check=check,

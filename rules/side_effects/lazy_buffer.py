@@ -13,10 +13,8 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR314",
-    name="lazy-buffer",
     effect="recompile",
     level="warning",
-    gb_ids=(),
     facts=(Call,),
     check=check,
     no_rewrite="Its content depends on the call, so `__init__` cannot register it.",

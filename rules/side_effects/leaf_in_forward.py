@@ -20,13 +20,5 @@ def check(fact: Call) -> Claim | None:
 
 
 RULE = Rule(
-    code="TCR325",
-    name="leaf-in-forward",
-    effect="graph_break",
-    level="error",
-    gb_ids=("GB0225",),
-    facts=(Call,),
-    check=check,
-    rewriters=("state.plain_leaf",),
-    module=__name__,
+    code="TCR325", gb_ids=("GB0225",), facts=(Call,), check=check, rewriters=("state.plain_leaf",), module=__name__
 )

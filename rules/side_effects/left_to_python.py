@@ -27,7 +27,6 @@ def check(fact: Alone | Consumed) -> Claim | None:
 
 RULE = Rule(
     code="TCR333",
-    name="left-to-python",
     effect="frame_skip",
     level="warning",
     gb_ids=("GB0003", "GB0091", "GB4347", "GB8335"),

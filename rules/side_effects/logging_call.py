@@ -57,9 +57,6 @@ def named_logger(fact: Call) -> bool:
 
 RULE = Rule(
     code="TCR302",
-    name="logging-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0291", "GB4841", "GB6215", "GB0007", "GB0156"),
     facts=(Call, Unresolved),
     check=check,

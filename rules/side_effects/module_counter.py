@@ -35,13 +35,5 @@ def kind_of(value: Value) -> str | None:
 
 
 RULE = Rule(
-    code="TCR311",
-    name="module-counter",
-    effect="recompile",
-    level="error",
-    gb_ids=(),
-    facts=(Store,),
-    check=check,
-    rewriters=("state.counter",),
-    module=__name__,
+    code="TCR311", effect="recompile", facts=(Store,), check=check, rewriters=("state.counter",), module=__name__
 )

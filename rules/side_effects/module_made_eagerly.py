@@ -10,7 +10,6 @@ def check(_fact: Initialised) -> Claim:
 
 RULE = Rule(
     code="TCR332",
-    name="module-made-eagerly",
     effect="frame_skip",
     level="warning",
     gb_ids=("GB0119",),

@@ -16,9 +16,6 @@ def check(fact: Overloaded) -> Claim:
 
 RULE = Rule(
     code="TCR331",
-    name="operator-with-object",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0055", "GB0059"),
     facts=(Overloaded,),
     check=check,

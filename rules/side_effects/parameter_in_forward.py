@@ -8,23 +8,11 @@ from tcready.static.diagnostics.rule import Claim, Rule
 from tcready.static.domain.facts import Call
 from tcready.static.domain.values import UNKNOWN, Const, likely
 
-LAYERS = (
-    "Parameter",
-    "Linear",
-    "Bilinear",
-    "Conv",
-    "BatchNorm",
-    "LayerNorm",
-    "GroupNorm",
-    "RMSNorm",
-    "Embedding",
-    "LSTM",
-    "GRU",
-    "RNN",
-    "PReLU",
-    "MultiheadAttention",
-    "Transformer",
-    "SyncBatchNorm",
+LAYERS = tuple(
+    """
+    Parameter Linear Bilinear Conv BatchNorm LayerNorm GroupNorm RMSNorm Embedding LSTM GRU RNN PReLU
+    MultiheadAttention Transformer SyncBatchNorm
+    """.split()
 )
 
 
@@ -44,9 +32,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR315",
-    name="parameter-in-forward",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0264", "GB0116", "GB0119"),
     facts=(Call,),
     check=check,

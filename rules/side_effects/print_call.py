@@ -14,9 +14,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR301",
-    name="print-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0059", "GB0156"),
     facts=(Call,),
     check=check,

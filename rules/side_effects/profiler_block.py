@@ -14,10 +14,8 @@ def check(fact: With) -> Claim | None:
 
 RULE = Rule(
     code="TCR319",
-    name="profiler-block",
     effect="wrong_result",
     level="note",
-    gb_ids=(),
     facts=(With,),
     check=check,
     no_rewrite="The author has to decide what to measure. Put the block around the compiled call, or remove it.",

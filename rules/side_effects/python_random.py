@@ -60,9 +60,6 @@ def scalar(fact: Call, draw: str) -> bool:
 
 RULE = Rule(
     code="TCR306",
-    name="python-random",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007", "GB0033", "GB0124", "GB0156", "GB0170", "GB0213", "GB0294", "GB4841"),
     facts=(Call, Test, Index, Arithmetic),
     check=check,

@@ -21,9 +21,6 @@ def namespace(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR309",
-    name="simple-namespace",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0147", "GB0156"),
     facts=(Call, Store),
     check=check,

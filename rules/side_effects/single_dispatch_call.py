@@ -33,9 +33,6 @@ def check(fact: Call) -> Claim | tuple[Claim, ...] | None:
 
 RULE = Rule(
     code="TCR310",
-    name="single-dispatch-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0811",),
     facts=(Call,),
     check=check,

@@ -71,9 +71,6 @@ def check(fact: Call | Index) -> Claim | None:
 
 RULE = Rule(
     code="TCR305",
-    name="system-call",
-    effect="graph_break",
-    level="error",
     gb_ids=(
         "GB0007",
         "GB0008",

@@ -44,9 +44,6 @@ def check(fact: Call | Store) -> Claim | None:
 
 RULE = Rule(
     code="TCR322",
-    name="tensor-state-mutation",
-    effect="graph_break",
-    level="error",
     gb_ids=(
         "GB8985",
         "GB0125",

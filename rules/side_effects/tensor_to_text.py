@@ -23,9 +23,6 @@ def text_of_tensor(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR304",
-    name="tensor-to-text",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0059", "GB0569", "GB0088", "GB0208", "GB0033"),
     facts=(Call, Format),
     check=check,

@@ -12,9 +12,6 @@ def check(fact: Unresolved) -> Claim | None:
 
 RULE = Rule(
     code="TCR327",
-    name="unresolved-super-attribute",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0055", "GB0088", "GB0006", "GB0059", "GB0156", "GB0682", "GB4841", "GB4880", "GB6215"),
     facts=(Unresolved,),
     check=check,

@@ -152,9 +152,6 @@ def _is_walked_once(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR308",
-    name="untraceable-builtin",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193", "GB0256", "GB0088", "GB4818"),
     facts=(Call, Attribute),
     check=check,

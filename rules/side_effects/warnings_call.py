@@ -18,9 +18,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR303",
-    name="warnings-call",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,

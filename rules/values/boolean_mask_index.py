@@ -69,9 +69,6 @@ def _all_bool(items: tuple[Value, ...]) -> bool:
 
 RULE = Rule(
     code="TCR204",
-    name="boolean-mask-index",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0036",),
     settings=(SETTING,),
     facts=(Index,),

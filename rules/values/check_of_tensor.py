@@ -16,13 +16,5 @@ def check(fact: Call) -> Claim | None:
 
 
 RULE = Rule(
-    code="TCR212",
-    name="check-of-tensor",
-    effect="graph_break",
-    level="error",
-    gb_ids=("GB0124",),
-    facts=(Call,),
-    check=check,
-    rewriters=("truths.rewrite_check",),
-    module=__name__,
+    code="TCR212", gb_ids=("GB0124",), facts=(Call,), check=check, rewriters=("truths.rewrite_check",), module=__name__
 )

@@ -19,9 +19,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR205",
-    name="data-dependent-selection",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0036",),
     settings=("capture_dynamic_output_shape_ops",),
     facts=(Call,),

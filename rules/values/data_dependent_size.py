@@ -28,9 +28,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR206",
-    name="data-dependent-size",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0036", "GB0246", "GB0033", "GB0124"),
     settings=(SETTING,),
     facts=(Call,),

@@ -28,9 +28,6 @@ def python_list(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR207",
-    name="index-by-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0033", "GB0124"),
     settings=("capture_scalar_outputs",),
     facts=(Index,),

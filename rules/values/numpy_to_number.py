@@ -123,9 +123,6 @@ def _is_array(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR209",
-    name="numpy-to-number",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0033", "GB0059", "GB0087", "GB0109", "GB0124", "GB0170", "GB0185", "GB0208"),
     facts=(Call, Test, Index, Contains),
     check=check,

@@ -33,9 +33,6 @@ def _is_float_in_graph(value: Value) -> bool:
 
 RULE = Rule(
     code="TCR210",
-    name="size-by-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,

@@ -9,18 +9,11 @@ NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "tor
 
 OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax")) | {"torch.spmm"}
 """Functions that are called for the sake of a sparse first argument."""
-SPARSE_METHODS = (
-    "coalesce",
-    "is_coalesced",
-    "_indices",
-    "_values",
-    "_nnz",
-    "crow_indices",
-    "col_indices",
-    "ccol_indices",
-    "row_indices",
-    "sparse_dim",
-    "dense_dim",
+SPARSE_METHODS = tuple(
+    """
+    coalesce is_coalesced _indices _values _nnz crow_indices col_indices ccol_indices row_indices sparse_dim
+    dense_dim
+    """.split()
 )
 
 
@@ -51,9 +44,6 @@ def check(fact: Call | Sparse) -> Claim | None:
 
 RULE = Rule(
     code="TCR211",
-    name="sparse-or-nested-tensor",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0277", "GB0015", "GB0090", "GB0016", "GB0007"),
     facts=(Call, Sparse),
     check=check,

@@ -17,9 +17,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR208",
-    name="tensor-equality-as-bool",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,

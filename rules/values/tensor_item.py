@@ -16,9 +16,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR201",
-    name="tensor-item",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0124",),
     settings=("capture_scalar_outputs",),
     facts=(Call,),

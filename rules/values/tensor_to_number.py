@@ -23,9 +23,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR203",
-    name="tensor-to-number",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0124", "GB0059", "GB0033"),
     settings=("capture_scalar_outputs",),
     facts=(Call,),

@@ -15,9 +15,6 @@ def check(fact: Call) -> Claim | None:
 
 RULE = Rule(
     code="TCR202",
-    name="tensor-tolist",
-    effect="graph_break",
-    level="error",
     gb_ids=("GB0109", "GB0033"),
     facts=(Call,),
     check=check,

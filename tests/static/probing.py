@@ -77,7 +77,7 @@ def listener(seen: dict[str, set[str]]) -> Rule:
             assert isinstance(label, Const)
             seen.setdefault(str(label.value), set()).add(shown(fact.args[0]))
 
-    return Rule("TST001", "probe", "slow", "note", (), (Call,), check, __name__)
+    return Rule("TST001", (Call,), check, "probe", "slow", "note")
 
 
 def known(folder: Path, source: str, *, mode: Mode | None = "infer", name: str = "") -> dict[str, str]:

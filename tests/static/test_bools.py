@@ -95,6 +95,6 @@ def test_the_usual_side_of_a_test_is_known(name: str, tmp_path: Path) -> None:
             assert isinstance(fact.args[1], Const)
             likely_sides.add(str(fact.args[1].value))
 
-    rule = Rule("TST001", "probe", "slow", "note", (), (Call,), check, __name__)
+    rule = Rule("TST001", (Call,), check, "probe", "slow", "note")
     read([str(path)], ReadOptions(root=tmp_path, mode="infer", search_path=(tmp_path,), torch=PINNED), [rule])
     assert likely_sides == {str(answer).lower()}

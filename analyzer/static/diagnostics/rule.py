@@ -92,15 +92,14 @@ class Rule:
     """The facts that a rule checks, and its claims."""
 
     code: str
-    name: str
-    effect: Effect
-    level: Level
-    gb_ids: tuple[str, ...]
     facts: tuple[type[Fact], ...]
     check: Callable[[Any], Claim | Iterable[Claim] | None] = field(compare=False)
     """Called with every fact of a type in `facts`."""
     module: str
     """The rule's module, as its `__name__` has it. The Markdown file beside it is read when it is first needed."""
+    effect: Effect = "graph_break"
+    level: Level = "error"
+    gb_ids: tuple[str, ...] = ()
     side_output_only: bool = False
     """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
@@ -124,6 +123,11 @@ class Rule:
     @cached_property
     def _file(self) -> RulePage:
         return read_page(self.module)
+
+    @property
+    def name(self) -> str:
+        """The last part of the module's name, with dashes."""
+        return self.module.rpartition(".")[2].replace("_", "-")
 
     @property
     def page(self) -> str:
