@@ -9,34 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import set_cell_size
 from tcready.portable.quantities import UNKNOWN
-from tcready.reports.bench.bench_view import (
-    CALL,
-    CHECK_WORD,
-    FOR_A_TERMINAL,
-    LAUNCHES,
-    P95,
-    P99,
-    PARITY,
-    REPEAT,
-    SPEEDUP,
-    STEADY,
-    VERDICT,
-    BenchTable,
-    Column,
-    answer,
-    carried_in_short,
-    case_title,
-    facts,
-    new_notes,
-    noise_of,
-    pays_after,
-    remedy_sentence,
-    summary,
-    table,
-    time_interval,
-    ways,
-    with_throughput,
-)
+from tcready.reports.bench import bench_view
 from tcready.reports.shared.wording import STAGE_SIGN, visible
 from tcready.reports.text.column_width import cell_len
 from tcready.schema.bench import GENERATION_ITEM, PARITY_ITEM
@@ -45,8 +18,8 @@ from tcready.schema.enums import lines_of
 if TYPE_CHECKING:
     from tcready.schema.bench import Bench, BenchCase, CheckItem, CheckState
 
-ALWAYS = (VERDICT, CALL, SPEEDUP)
-IN_BRIEF = (*ALWAYS, PARITY, LAUNCHES, STEADY)
+ALWAYS = (bench_view.VERDICT, bench_view.CALL, bench_view.SPEEDUP)
+IN_BRIEF = (*ALWAYS, bench_view.PARITY, bench_view.LAUNCHES, bench_view.STEADY)
 MANY_CELLS = 24
 """A longer name of an arm has its own line."""
 ARM_STYLE = {"real_gain": "green", "likely_gain": "green", "regression": "red", "failed": "red"}
@@ -76,33 +49,35 @@ class TableLine:
 def lines(bench: Bench, about: str, width: int) -> Iterator[TableLine]:
     """Yield the lines on the bench of a target in a report `width` columns wide; `about` is the target's name."""
     yield TableLine("  is it worth compiling ", about, "dim", "bold")
-    yield TableLine("    ", f"{answer(bench)}: {bench.reason}", BENCH_STYLE.get(answer(bench), "bold"))
-    for what, code in ways(bench):
+    yield TableLine(
+        "    ", f"{bench_view.answer(bench)}: {bench.reason}", BENCH_STYLE.get(bench_view.answer(bench), "bold")
+    )
+    for what, code in bench_view.ways(bench):
         yield TableLine("    ", f"{what}:")
         yield from (TableLine("      > ", line, whole=True) for line in lines_of(code))
-    whole = summary(bench)
-    for case, notes in new_notes(bench):
+    whole = bench_view.summary(bench)
+    for case, notes in bench_view.new_notes(bench):
         yield TableLine("", "")
-        yield TableLine("    ", case_title(case), "bold")
-        for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
-            yield from _table(table(case, _that_fit(case, columns, width)), width)
-        if own := noise_of(bench, case):
+        yield TableLine("    ", bench_view.case_title(case), "bold")
+        for columns in bench_view.FOR_A_TERMINAL if whole in (None, case) else bench_view.FOR_A_TERMINAL[:1]:
+            yield from _table(bench_view.table(case, _that_fit(case, columns, width)), width)
+        if own := bench_view.noise_of(bench, case):
             yield TableLine("      ", own, "dim")
         failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
         for arm, note in notes:
             yield TableLine("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
     yield TableLine("", "")
-    for label, text in facts(bench):
-        parts = _command_parts(text, width - 15) if label == REPEAT else [text]
+    for label, text in bench_view.facts(bench):
+        parts = _command_parts(text, width - 15) if label == bench_view.REPEAT else [text]
         for number, part in enumerate(parts):
-            yield TableLine(f"    {'' if number else label:<10} ", part, whole=label == REPEAT)
+            yield TableLine(f"    {'' if number else label:<10} ", part, whole=label == bench_view.REPEAT)
     for text in bench.cut:
         yield TableLine("    not done   ", text)
     if bench.checklist:
         yield TableLine("", "")
         yield TableLine("    ", "before adopting it", "bold")
     for item in bench.checklist:
-        lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
+        lead = f"    {_CHECK_SIGN[item.state]} {bench_view.CHECK_WORD[item.state]:<13}"
         body = f"{item.item}: {item.detail}" if item.detail else item.item
         yield TableLine(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
 
@@ -122,21 +97,21 @@ def _command_parts(command: str, width: int) -> list[str]:
 def brief(bench: Bench, width: int) -> Iterator[TableLine]:
     """Yield the same in a few lines, below a headline that has the verdict: a table for each case, what failed, and
     one command for what was not measured."""
-    whole = summary(bench)
+    whole = bench_view.summary(bench)
     for case in bench.cases if whole is None else (whole,):
-        yield TableLine("  ", case_title(case), "bold")
-        yield from _table(table(case, _in_one_table(case, width)), width)
+        yield TableLine("  ", bench_view.case_title(case), "bold")
+        yield from _table(bench_view.table(case, _in_one_table(case, width)), width)
     arms = bench.cases[-1].arms if bench.cases else ()
     started = [each for each in arms if each.cold_seconds and each.speedup]
     arm = next((each for each in started if each.arm == bench.recommended), next(iter(started), None))
     if arm is not None and arm.cold_seconds is not None:
-        pays = pays_after(arm, arm.break_even_calls, arm.cold_seconds)
+        pays = bench_view.pays_after(arm, arm.break_even_calls, arm.cold_seconds)
         after = f"pays after {pays} calls" if arm.break_even_calls is not None else f"pays: {pays}"
-        yield TableLine("  cold start   ", f"{arm.arm} {time_interval(arm.cold_seconds)}, {after}", "dim")
-    if saved := carried_in_short(bench):
+        yield TableLine("  cold start   ", f"{arm.arm} {bench_view.time_interval(arm.cold_seconds)}, {after}", "dim")
+    if saved := bench_view.carried_in_short(bench):
         yield TableLine("  saved code   ", f"a start that loads it: {saved}; -v has the lines", "dim")
     for remedy in bench.remedies:
-        yield TableLine("  tried        ", remedy_sentence(remedy), "dim")
+        yield TableLine("  tried        ", bench_view.remedy_sentence(remedy), "dim")
     for note in bench.notes:
         yield TableLine("  note         ", note, "dim")
     for item in bench.checklist:
@@ -157,35 +132,35 @@ def _missing(item: CheckItem, bench: Bench) -> str:
     return "parity of further seeds" if item.item == PARITY_ITEM and agrees else item.item
 
 
-def _in_one_table(case: BenchCase, width: int) -> Sequence[Column]:
+def _in_one_table(case: BenchCase, width: int) -> Sequence[bench_view.Column]:
     """Return as many columns as fit side by side: the rightmost ones are dropped first, except verdict, time and
     speedup."""
-    columns = list(with_throughput(case, IN_BRIEF))
+    columns = list(bench_view.with_throughput(case, IN_BRIEF))
     while len(columns) > len(ALWAYS):
-        _, widths, room = _layout(table(case, columns), width)
+        _, widths, room = _layout(bench_view.table(case, columns), width)
         if len(list(_parts(widths, room))) == 1:
             break
         columns.remove(next(column for column in reversed(columns) if column not in ALWAYS))
     return columns
 
 
-def _that_fit(case: BenchCase, columns: Sequence[Column], width: int) -> Sequence[Column]:
+def _that_fit(case: BenchCase, columns: Sequence[bench_view.Column], width: int) -> Sequence[bench_view.Column]:
     """Return the columns with the throughput of the case, in no more lines than without it: percentiles are dropped
     if there is no room."""
 
-    def count_parts(shown: Sequence[Column]) -> int:
-        _, widths, room = _layout(table(case, shown), width)
+    def count_parts(shown: Sequence[bench_view.Column]) -> int:
+        _, widths, room = _layout(bench_view.table(case, shown), width)
         return len(list(_parts(widths, room)))
 
     most = count_parts(columns)
-    for left_out in ((), (P95,), (P95, P99)):
-        shown = [column for column in with_throughput(case, columns) if column not in left_out]
+    for left_out in ((), (bench_view.P95,), (bench_view.P95, bench_view.P99)):
+        shown = [column for column in bench_view.with_throughput(case, columns) if column not in left_out]
         if count_parts(shown) <= most:
             break
     return shown
 
 
-def _layout(shown: BenchTable, width: int) -> tuple[int, list[int], int]:
+def _layout(shown: bench_view.BenchTable, width: int) -> tuple[int, list[int], int]:
     """Return the cells of the names of arms, of each column, and the room for all columns together."""
     names = [cell_len(visible(row.arm)) for row in shown.rows]
     name_wide = max((wide for wide in names if wide <= MANY_CELLS), default=0)
@@ -196,7 +171,7 @@ def _layout(shown: BenchTable, width: int) -> tuple[int, list[int], int]:
     return name_wide, widths, width - name_wide - 8
 
 
-def _table(shown: BenchTable, width: int) -> Iterator[TableLine]:
+def _table(shown: bench_view.BenchTable, width: int) -> Iterator[TableLine]:
     """Return the table, split into several below each other if it is too wide, each with the arms on the left."""
     names = [visible(row.arm) for row in shown.rows]
     name_wide, widths, room = _layout(shown, width)

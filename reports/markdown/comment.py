@@ -7,43 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tcready.reports.bench.bench_view import (
-    CHECK_WORD,
-    IN_SHORT,
-    answer,
-    case_title,
-    facts,
-    new_notes,
-    noise_of,
-    summary,
-    table,
-    ways,
-    with_throughput,
-)
+from tcready.reports.bench import bench_view
+from tcready.reports.shared import wording
 from tcready.reports.shared.anonymous_paths import without_absolute_paths
 from tcready.reports.shared.phrases import ladder, percent, sentence, shorten
-from tcready.reports.shared.wording import (
-    PLACEMENT_COLUMNS,
-    SHAPE_HEADINGS,
-    STAGE_SIGN,
-    VERDICT_WORD,
-    beside_the_plan,
-    code_of,
-    cost_sentence,
-    findings_to_list,
-    further_lines,
-    keys_sentence,
-    level_counts,
-    narrowed_sentence,
-    placement_rows,
-    placement_sentence,
-    plan_reason,
-    plan_title,
-    shape_cells,
-    shape_rows,
-    types_sentence,
-    visible,
-)
 from tcready.reports.sweep.sweep_view import by_urgency, changes, fix_words, headline, laid_out, site_words, why
 from tcready.schema.report import Report, TargetReport
 from tcready.schema.static import Finding
@@ -65,20 +32,20 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
 def render(report: Report, *, third_party: bool = False) -> str:
     """Return the comment. Findings in installed packages are counted, and listed only with `third_party`."""
     shown = without_absolute_paths(report)
-    own = findings_to_list(shown, third_party)
+    own = wording.findings_to_list(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if target.was_run]
     verdicts = _sweep(shown.sweep) if shown.sweep is not None else [_verdict(target) for target in ran]
     parts = ["### tcready", *verdicts]
     nothing = "No findings in your code." if shown.targets else "Nothing was checked."
-    parts.append(f"**{level_counts(own)}** in your code." if own else nothing)
-    if in_other_types := types_sentence(shown):
+    parts.append(f"**{wording.level_counts(own)}** in your code." if own else nothing)
+    if in_other_types := wording.types_sentence(shown):
         parts.append(plain(f"{in_other_types[0].upper()}{in_other_types[1:]}."))
-    if hidden := narrowed_sentence(shown):
+    if hidden := wording.narrowed_sentence(shown):
         parts.append(plain(f"{hidden[0].upper()}{hidden[1:]}."))
     other = [f for f in shown.findings if f.origin == "third_party"]
     if other and not third_party:
-        parts.append(f"In installed packages: {level_counts(other)}.")
+        parts.append(f"In installed packages: {wording.level_counts(other)}.")
     if heavy:
         parts.append(_table(heavy[:FIRST]))
     rest = [*heavy[FIRST:], *(f for f in own if f.level == "note")]
@@ -91,7 +58,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
             parts += _plan(target, target.observation.plan)
     for target in ran if shown.sweep is None else ():
         stages = "\n".join(
-            f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + plain(stage.detail) if stage.detail else ''}"
+            f"- {wording.STAGE_SIGN[stage.state]} {stage.stage}{': ' + plain(stage.detail) if stage.detail else ''}"
             for stage in ladder(target)
         )
         parts.append(_folded(f"Stages of {plain(target.target)}", stages))
@@ -142,24 +109,31 @@ def _sweep(sweep: Sweep) -> list[str]:
 def _verdict(target: TargetReport) -> str:
     sign = {"ready": "✅", "ready_by_region": "🟡", "not_ready": "❌", "unknown": "⚪"}[target.verdict]
     covered = f" {percent(target.coverage.share)} of operations in graphs." if target.coverage else ""
-    return f"{sign} {code(target.target)} **{VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}." + covered
+    return (
+        f"{sign} {code(target.target)} **{wording.VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}."
+        + covered
+    )
 
 
 def _plan(target: TargetReport, plan: Plan) -> list[str]:
     """Yield what to compile; other placements are folded."""
-    shown = [f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan_reason(plan))}."]
+    advice = f"{wording.plan_title(plan)}: {plain(wording.plan_reason(plan))}"
+    shown = [f"**Which parts to compile** of {code(target.target)}: {advice}."]
     if plan.code:
-        shown += [_block(plan.code), plain(sentence(f"{keys_sentence(plan)}."))]
+        shown += [_block(plan.code), plain(sentence(f"{wording.keys_sentence(plan)}."))]
     folded = []
     if plan.alternatives:
-        rows = [f"| placement | {' | '.join(PLACEMENT_COLUMNS)} | |", "|---" * (len(PLACEMENT_COLUMNS) + 2) + "|"]
-        for row in placement_rows(plan):
+        rows = [
+            f"| placement | {' | '.join(wording.PLACEMENT_COLUMNS)} | |",
+            "|---" * (len(wording.PLACEMENT_COLUMNS) + 2) + "|",
+        ]
+        for row in wording.placement_rows(plan):
             name = f"**{row.name}**" if row.recommended else row.name
             rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shorten(row.note))} |")
         folded.append("\n".join(rows))
-    for what, placement in beside_the_plan(plan):
-        folded += [plain(f"{sentence(what)}: {placement_sentence(placement)}."), _block(placement.code)]
-    for what, lines in further_lines(plan):
+    for what, placement in wording.beside_the_plan(plan):
+        folded += [plain(f"{sentence(what)}: {wording.placement_sentence(placement)}."), _block(placement.code)]
+    for what, lines in wording.further_lines(plan):
         folded += [f"{sentence(what)}:", _block(lines)]
     folded += [plain(f"Not done: {text}.") for text in plan.cut]
     return [*shown, _folded("Placements that were tried", "\n\n".join(folded))] if folded else shown
@@ -167,35 +141,35 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
 
 def _bench(target: TargetReport, bench: Bench) -> list[str]:
     """Yield the verdict, a table for each case, and the checklist; code, notes and the rest are folded."""
-    shown = [f"**Is it worth compiling** {code(target.target)}: **{answer(bench)}**: {plain(bench.reason)}."]
+    shown = [f"**Is it worth compiling** {code(target.target)}: **{bench_view.answer(bench)}**: {plain(bench.reason)}."]
     folded: list[str] = []
-    whole = summary(bench)
-    for case, notes in new_notes(bench):
-        found = table(case, with_throughput(case, IN_SHORT))
+    whole = bench_view.summary(bench)
+    for case, notes in bench_view.new_notes(bench):
+        found = bench_view.table(case, bench_view.with_throughput(case, bench_view.IN_SHORT))
         rows = [
-            f"| {plain(case_title(case))} | {' | '.join(map(plain, found.headings))} |",
+            f"| {plain(bench_view.case_title(case))} | {' | '.join(map(plain, found.headings))} |",
             "|---" * (len(found.headings) + 1) + "|",
         ]
         for row in found.rows:
             name = f"**{plain(row.arm)}**" if row.recommended else plain(row.arm)
             rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} |")
         (shown if whole in (None, case) else folded).append("\n".join(rows))
-        if own := noise_of(bench, case):
+        if own := bench_view.noise_of(bench, case):
             notes = (*notes, ("noise", own))
         if notes:
             of_case = "\n".join(f"- {plain(f'{arm}: {note}')}" for arm, note in notes)
             folded.append(f"{plain(sentence(case.case))}:\n\n{of_case}")
-    for what, lines in ways(bench):
+    for what, lines in bench_view.ways(bench):
         folded += [f"{plain(sentence(what))}:", _block(lines)]
-    beside = [(label, text) for label, text in facts(bench) if label != "repeat it"]
+    beside = [(label, text) for label, text in bench_view.facts(bench) if label != "repeat it"]
     beside += [("not done", text) for text in bench.cut]
     if beside:
         folded.append("\n".join(f"- {label}: {plain(text)}" for label, text in beside))
     if bench.command:
-        folded.append(f"Again:\n\n{_block(visible(bench.command), 'sh')}")
+        folded.append(f"Again:\n\n{_block(wording.visible(bench.command), 'sh')}")
     if bench.checklist:
         boxes = "\n".join(
-            f"- [{'x' if item.state == 'pass' else ' '}] {plain(item.item)}: {CHECK_WORD[item.state]}"
+            f"- [{'x' if item.state == 'pass' else ' '}] {plain(item.item)}: {bench_view.CHECK_WORD[item.state]}"
             + (f": {plain(item.detail)}" if item.detail else "")
             for item in bench.checklist
         )
@@ -208,15 +182,15 @@ def _block(text: str, language: str = "python") -> str:
     """Return a fenced block that nothing in the text can end."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{visible(text, keep=chr(10))}\n{fence}"
+    return f"{fence}{language}\n{wording.visible(text, keep=chr(10))}\n{fence}"
 
 
 def _table(findings: Sequence[Finding]) -> str:
     rows = ["| where | what | status |", "|---|---|---|"]
     for finding in findings:
-        cost = f"<br>{plain(cost_sentence(finding))}" if finding.cost else ""
+        cost = f"<br>{plain(wording.cost_sentence(finding))}" if finding.cost else ""
         rows.append(
-            f"| {code(f'{finding.path}:{finding.line}')} | {finding.level} {plain(code_of(finding))} "
+            f"| {code(f'{finding.path}:{finding.line}')} | {finding.level} {plain(wording.code_of(finding))} "
             f"{plain(finding.message)}{cost} | {finding.status.replace('_', ' ')} |"
         )
     return "\n".join(rows)
@@ -225,15 +199,15 @@ def _table(findings: Sequence[Finding]) -> str:
 def _shapes(study: ShapeStudy) -> str:
     """Yield the conclusion for each axis, and below it the settings, the best first."""
     parts: list[str] = []
-    for row in shape_rows(study):
+    for row in wording.shape_rows(study):
         axis = row.axis
         follows = f"fixed: {axis.fixed}" if axis and axis.fixed else row.advice.text if row.advice else "-"
         parts.append(f"**{plain(row.varied)}** {plain(row.sizes)}: {plain(follows)}")
         if row.advice and row.advice.code:
             parts.append("\n".join(code(line) for line in row.advice.code.splitlines()))
         if row.trials:
-            rows = [f"| {' | '.join(SHAPE_HEADINGS)} |", "|---" * len(SHAPE_HEADINGS) + "|"]
-            rows += [f"| {' | '.join(map(plain, shape_cells(trial)))} |" for trial in row.ranked]
+            rows = [f"| {' | '.join(wording.SHAPE_HEADINGS)} |", "|---" * len(wording.SHAPE_HEADINGS) + "|"]
+            rows += [f"| {' | '.join(map(plain, wording.shape_cells(trial)))} |" for trial in row.ranked]
             parts.append("\n".join(rows))
     parts += [plain(f"not done: {text}") for text in study.cut]
     return "\n\n".join(parts)
@@ -245,9 +219,9 @@ def _folded(title: str, body: str) -> str:
 
 def plain(text: str) -> str:
     """Return one line without Markdown, HTML or mentions."""
-    return SPECIAL.sub(r"\\\1", html.escape(visible(text), quote=False))
+    return SPECIAL.sub(r"\\\1", html.escape(wording.visible(text), quote=False))
 
 
 def code(text: str) -> str:
     """Return inline code without bars, which end a table's cell, and backticks, which end the code."""
-    return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"
+    return "`" + wording.visible(text).replace("`", "'").replace("|", "\\|") + "`"

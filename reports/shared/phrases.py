@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from tcready.schema.enums import STAGES, lines_of
 from tcready.schema.enums import visible as visible
 from tcready.schema.observation import Stage
 from tcready.schema.report import TargetReport
 from tcready.schema.static import FindingTarget
-
-if TYPE_CHECKING:
-    pass
-
 
 _MANY_NAMES = 4
 _MANY_CHARACTERS = 200

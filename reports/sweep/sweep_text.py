@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING
 
 from tcready.reports.shared.phrases import number
 from tcready.reports.shared.wording import visible
-from tcready.reports.sweep.sweep_view import (
-    by_urgency,
-    changes,
-    effort,
-    fix_words,
-    headline,
-    laid_out,
-    site_words,
-    unmoved,
-    why,
-    word,
-)
+from tcready.reports.sweep import sweep_view
 from tcready.reports.text.column_width import cell_len
 from tcready.schema.report import Report
 
@@ -38,19 +27,19 @@ def render(report: Report, sweep: Sweep, *, whole: bool = False) -> str:
 
 
 def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
-    yield f"SWEEP   {headline(sweep)}"
-    yield f"        {effort(sweep)}"
-    models = by_urgency(sweep.models)
+    yield f"SWEEP   {sweep_view.headline(sweep)}"
+    yield f"        {sweep_view.effort(sweep)}"
+    models = sweep_view.by_urgency(sweep.models)
     shown = models if whole else models[:ROWS]
-    layout = laid_out(sweep)
+    layout = sweep_view.laid_out(sweep)
     row = "row" if layout.differs else "model"
     if shown:
         yield ""
         yield from _table([layout.columns, *map(layout.cells, shown)])
         yield from _rest(len(models) - len(shown), row)
     for each in shown:
-        if reason := why(each):
-            yield f"{layout.named(each)}: {word(each.outcome)}: {reason}"
+        if reason := sweep_view.why(each):
+            yield f"{layout.named(each)}: {sweep_view.word(each.outcome)}: {reason}"
     if sweep.sites:
         yield ""
         yield "SITES   where models break: first where most do, then what costs most time"
@@ -59,23 +48,23 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
             origin = "" if site.origin == "own" else " (third party)"
             name = f" {site.fingerprint[:7]}" if site.fingerprint else ""
             yield f"{site.path}:{site.line}: {site.what or 'skipped'}{origin} {site.message}{name}"
-            yield f"        {site_words(site)}"
+            yield f"        {sweep_view.site_words(site)}"
         yield from _rest(len(sweep.sites) - len(sites), "site")
     if sweep.fixes:
         yield ""
         first, *others = sweep.fixes
-        yield f"FIRST   {fix_words(first)} (as the rules say, not tried)"
+        yield f"FIRST   {sweep_view.fix_words(first)} (as the rules say, not tried)"
         for fix in others if whole else others[: FIXES - 1]:
-            yield f"THEN    {fix_words(fix)}"
+            yield f"THEN    {sweep_view.fix_words(fix)}"
         yield from _rest(0 if whole else len(others) - (FIXES - 1), "change")
-    changed = list(changes(sweep))
+    changed = list(sweep_view.changes(sweep))
     if sweep.has_last:
         yield ""
         yield f"CHANGED since the last sweep: {number(len(changed), row) if changed else 'no model'}"
         for name, text in changed if whole else changed[:CHANGES]:
             yield f"  {name}: {text}"
         yield from _rest(0 if whole else len(changed) - CHANGES, row)
-        if same := unmoved(sweep):
+        if same := sweep_view.unmoved(sweep):
             yield f"  {same}"
     if sweep.sites:
         yield ""

@@ -10,19 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tcready.reports.shared import phrases, wording
 from tcready.reports.shared.next_steps import NextStep, steps, steps_for_source
-from tcready.reports.shared.phrases import (
-    duration,
-    first_line,
-    ladder,
-    list_some,
-    named_entry,
-    named_target,
-    number,
-    percent,
-    reflow,
-    shorten,
-)
 from tcready.reports.shared.ranks_wording import rows as rank_rows
 from tcready.reports.shared.serving_wording import rows as serving_rows
 from tcready.reports.shared.trace_wording import (
@@ -33,61 +22,6 @@ from tcready.reports.shared.trace_wording import (
     mode_words,
     recompiled_when,
     trace_sentence,
-)
-from tcready.reports.shared.wording import (
-    EFFECT_WORD,
-    NOT_TRIED,
-    PLACEMENT_COLUMNS,
-    SHAPE_HEADINGS,
-    STAGE_SIGN,
-    STAGE_WORD,
-    VERDICT_WORD,
-    advice_on,
-    again_sentence,
-    backend_sentence,
-    beside_the_plan,
-    cases_sentence,
-    code_of,
-    cost_sentence,
-    explain_disagrees,
-    explain_sentence,
-    fix_words,
-    further_lines,
-    how_to_prove,
-    in_order,
-    is_wanting,
-    keys_sentence,
-    kind_of,
-    lacks_sentence,
-    level_counts,
-    narrowed_sentence,
-    offers_change,
-    placement_rows,
-    placement_sentence,
-    plan_reason,
-    plan_title,
-    predicted_for,
-    proof_words,
-    region_word,
-    rules_by_code,
-    run_evidence,
-    shape_cells,
-    shape_rows,
-    shape_sentence,
-    skip_sentence,
-    static_evidence,
-    status_counts,
-    status_phrase,
-    time_sentence,
-    time_words,
-    times_note,
-    training_rows,
-    trial_phrase,
-    types_sentence,
-    verdict_sentence,
-    visible,
-    was_shown,
-    which_calls,
 )
 from tcready.reports.text.column_width import cell_len
 from tcready.reports.text.terminal_layout import Write, rows_of, source_window
@@ -127,7 +61,7 @@ class LongText:
         self.width = width
         self.third_party = third_party
         self.given = report
-        self.rules = rules_by_code(report)
+        self.rules = wording.rules_by_code(report)
         self.texts = {source.path: source.text for source in report.sources}
         self.lines: dict[str, list[str]] = {}
         """Lines of the files that were shown so far."""
@@ -141,9 +75,9 @@ class LongText:
         report = self.given
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         explained: set[str] = set()
-        for finding in in_order(f for f in single if f.level != "note"):
+        for finding in wording.in_order(f for f in single if f.level != "note"):
             self.finding(finding, explained)
-        self.notes(in_order(f for f in single if f.level == "note"))
+        self.notes(wording.in_order(f for f in single if f.level == "note"))
         if not self.third_party:
             self.installed([f for f in report.findings if f.origin == "third_party"])
         for target in report.targets:
@@ -163,56 +97,56 @@ class LongText:
     def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim", *, prose: bool = False) -> None:
         """Write `lead`, then `body` wrapped beside it; newlines in `prose` are kept."""
         indent = cell_len(lead)
-        shown = visible(body, keep="\n\t" if prose else "\t")
+        shown = wording.visible(body, keep="\n\t" if prose else "\t")
         for index, row in enumerate(rows_of(shown, max(self.width - indent, 20))):
             self.line(" " * indent if index else (lead, lead_style), (row, style))
 
     def header(self, finding: Finding, tail: str = "") -> None:
         style = LEVEL_STYLE[finding.level]
         self.line(
-            (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
+            (f"{wording.visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
             " ",
-            (f"{visible(code_of(finding))} {finding.level}", style),
-            (f" [{visible(finding.name)}] ", "dim"),
-            visible(finding.message),
-            (f"{tail} {visible(self.names[finding.fingerprint])}", "dim"),
+            (f"{wording.visible(wording.code_of(finding))} {finding.level}", style),
+            (f" [{wording.visible(finding.name)}] ", "dim"),
+            wording.visible(finding.message),
+            (f"{tail} {wording.visible(self.names[finding.fingerprint])}", "dim"),
         )
 
     def finding(self, finding: Finding, explained: set[str], here: str = "") -> None:
         self.header(finding)
         self.source(finding)
-        rule = advice_on(finding, self.rules)
+        rule = wording.advice_on(finding, self.rules)
         if rule is not None:
             if rule.code not in explained:
                 self.advice(rule)
             explained.add(rule.code)
         if here:
             self.field("this line", here)
-        known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
-        self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
+        known = f"{wording.status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
+        self.field("status", f"{known}{wording.EFFECT_WORD[finding.effect]})")
         parted = {entry.status for entry in finding.targets}
         if len(parted) > 1:
             for entry in finding.targets:
-                self.field("", f"{named_entry(entry)}: {entry.status.replace('_', ' ')}")
+                self.field("", f"{phrases.named_entry(entry)}: {entry.status.replace('_', ' ')}")
         for label, lines in (
-            ("evidence", static_evidence(finding)),
-            ("in the run", run_evidence(finding) if was_shown(finding) else ()),
+            ("evidence", wording.static_evidence(finding)),
+            ("in the run", wording.run_evidence(finding) if wording.was_shown(finding) else ()),
         ):
             for index, line in enumerate(lines):
                 self.field("" if index else label, line)
         if finding.break_effect is not None:
-            self.field("frames", shape_sentence(finding))
+            self.field("frames", wording.shape_sentence(finding))
         if finding.cost is not None:
-            self.field("cost", cost_sentence(finding))
+            self.field("cost", wording.cost_sentence(finding))
         if len(finding.reached_by) > 1:
             self.field("reached by", " > ".join(finding.reached_by))
-        if finding.fix is not None and offers_change(finding.fix):
+        if finding.fix is not None and wording.offers_change(finding.fix):
             what = "a change that was tried" if finding.fix.verified is False else "suggested change"
-            self.field("fix", f"{what} ({fix_words(finding.fix)})")
+            self.field("fix", f"{what} ({wording.fix_words(finding.fix)})")
             for line in _fix_evidence(finding.fix):
                 self.field("", line)
             for line in changed_lines(finding.fix):
-                self.line((f"      {visible(line)}", "green" if line.startswith("+") else "red"))
+                self.line((f"      {wording.visible(line)}", "green" if line.startswith("+") else "red"))
         self.line()
 
     def source(self, finding: Finding, *, caret: bool = True) -> None:
@@ -233,40 +167,40 @@ class LongText:
         self.line((f"{'':>5} | ", "dim"), " " * window.caret, ("^" * window.length, LEVEL_STYLE[finding.level]))
 
     def advice(self, rule: RuleText) -> None:
-        self.field("why", reflow(rule.why))
-        self.field("use instead", reflow(rule.instead), style="green")
-        self.field("", NOT_TRIED, style="dim")
+        self.field("why", phrases.reflow(rule.why))
+        self.field("use instead", phrases.reflow(rule.instead), style="green")
+        self.field("", wording.NOT_TRIED, style="dim")
 
     def field(self, label: str, body: str, style: str = "") -> None:
         self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style, prose=True)
 
     def notes(self, notes: list[Finding]) -> None:
         for finding in notes:
-            self.header(finding, tail=f" ({status_phrase(finding, self.ran)})")
+            self.header(finding, tail=f" ({wording.status_phrase(finding, self.ran)})")
         if notes:
             self.line()
 
     def installed(self, findings: list[Finding], most: int | None = None) -> None:
         if not findings:
             return
-        self.line((f"In installed packages: {level_counts(findings)}", "bold"))
+        self.line((f"In installed packages: {wording.level_counts(findings)}", "bold"))
         groups: dict[tuple[str, str, str, str], list[Finding]] = {}
-        for finding in in_order(findings):
-            key = (finding.path, code_of(finding), finding.level, finding.name)
+        for finding in wording.in_order(findings):
+            key = (finding.path, wording.code_of(finding), finding.level, finding.name)
             groups.setdefault(key, []).append(finding)
         for (path, code, level, name), group in list(groups.items())[:most]:
             self.line(
-                f"  {visible(path)}: ",
-                (f"{visible(code)} {level}", LEVEL_STYLE[level]),
-                (f" [{visible(name)}] ", "dim"),
-                f"{_some_lines(sorted({finding.line for finding in group}))}: {status_counts(group)}",
+                f"  {wording.visible(path)}: ",
+                (f"{wording.visible(code)} {level}", LEVEL_STYLE[level]),
+                (f" [{wording.visible(name)}] ", "dim"),
+                f"{_some_lines(sorted({finding.line for finding in group}))}: {wording.status_counts(group)}",
             )
         self.left_out(len(groups), most)
         self.line()
 
     def target(self, target: TargetReport) -> None:
         seen = target.observation
-        self.line((visible(named_target(target, self.given.targets)), "bold underline"))
+        self.line((wording.visible(phrases.named_target(target, self.given.targets)), "bold underline"))
         about: list[str] = [mode_words(target)]
         about += [f"{key} {value}" for key, value in environment_words(target)]
         if seen.convention:
@@ -274,18 +208,18 @@ class LongText:
         self.wrapped("  ", " · ".join(about), style="dim")
         climbed, rest = _climbed(target)
         for stage in climbed:
-            detail = stage.detail or STAGE_WORD[stage.state]
+            detail = stage.detail or wording.STAGE_WORD[stage.state]
             if stage.state == "not_run" and stage.detail:
                 bench = target.observation.bench if stage.stage == "speed" else None
                 detail = f"{'not decided' if bench and bench.cases else 'not run'}: {stage.detail}"
-            took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
-            lead = f"  {STAGE_SIGN[stage.state]} {stage.stage:<9} "
+            took = f" ({phrases.duration(stage.seconds)})" if stage.seconds is not None else ""
+            lead = f"  {wording.STAGE_SIGN[stage.state]} {stage.stage:<9} "
             style = STAGE_STYLE[stage.state]
             self.wrapped(lead, detail + took, style="" if stage.state == "fail" else "dim", lead_style=style)
         if rest:
-            lead = f"  {STAGE_SIGN['not_run']} not run   "
+            lead = f"  {wording.STAGE_SIGN['not_run']} not run   "
             self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
-        if took := time_sentence(target):
+        if took := wording.time_sentence(target):
             self.wrapped("  time        ", took, style="dim")
         self.line()
         self.trace(target, MANY_ROWS)
@@ -304,26 +238,26 @@ class LongText:
             return
         if seen.coverage is not None:
             cover = seen.coverage
-            time = f"; {time_words(cover)} of their time" if cover.time_share is not None else ""
+            time = f"; {wording.time_words(cover)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
-            row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
-            if calls := which_calls(cover):
+            row("coverage", f"{phrases.percent(cover.share)} of operations in graphs {counted}{time}")
+            if calls := wording.which_calls(cover):
                 row("", calls)
-            if note := times_note(cover):
+            if note := wording.times_note(cover):
                 row("", note)
             if cover.cases:
-                row("", f"by case: {cases_sentence(cover)}")
-        row("graphs", f"{len(seen.graphs)}, {number(sum(g.ops for g in seen.graphs), 'operation')}")
+                row("", f"by case: {wording.cases_sentence(cover)}")
+        row("graphs", f"{len(seen.graphs)}, {phrases.number(sum(g.ops for g in seen.graphs), 'operation')}")
         self.troubles(target)
-        for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
+        for index, line in enumerate(wording.training_rows(seen.training) if seen.training else ()):
             row("" if index else "training", line)
         self.recompiles(target)
         for index, intent in enumerate(seen.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
         self.ranks(target, MANY_ROWS)
-        if explain_disagrees(target):
-            row("explain", explain_sentence(target) or "")
+        if wording.explain_disagrees(target):
+            row("explain", wording.explain_sentence(target) or "")
         self.line()
 
     def recompiles(self, target: TargetReport, most: int | None = None) -> None:
@@ -374,10 +308,10 @@ class LongText:
         seen = target.observation
         for found in seen.backend:
             named = " in ".join(filter(None, [found.mode if found.mode != "default" else "", found.case or ""]))
-            self.row("inductor", (f"{named}: " if named else "") + backend_sentence(found))
+            self.row("inductor", (f"{named}: " if named else "") + wording.backend_sentence(found))
             for skip in found.cudagraph_skips[:MANY_ROWS]:
                 place = f"{skip.path}:{skip.line} " if skip.path else ""
-                self.row("", f"{place}no CUDA graph: {skip_sentence(skip)}")
+                self.row("", f"{place}no CUDA graph: {wording.skip_sentence(skip)}")
             self.more(len(found.cudagraph_skips))
         if seen.backend:
             self.line()
@@ -387,12 +321,12 @@ class LongText:
         seen = target.observation
         if not seen.custom_ops:
             return
-        wanting = [found for found in seen.custom_ops if is_wanting(found)]
+        wanting = [found for found in seen.custom_ops if wording.is_wanting(found)]
         others = len(seen.custom_ops) - len(wanting)
         count = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
         self.row("custom ops", count + ("; --html shows the code to add" if wanting else ""))
         for found in wanting[:MANY_ROWS]:
-            self.row("", f"{found.path}:{found.line} {found.name}: {lacks_sentence(found)}")
+            self.row("", f"{found.path}:{found.line} {found.name}: {wording.lacks_sentence(found)}")
         self.more(len(wanting))
         self.line()
 
@@ -403,19 +337,21 @@ class LongText:
         if seen.shapes is None:
             return
         label = "shapes"
-        for row in shape_rows(seen.shapes):
+        for row in wording.shape_rows(seen.shapes):
             places = f" ({row.places})" if row.places else ""
             if row.axis is not None and row.axis.fixed:
                 result = f"fixed: {row.axis.fixed}"
             elif row.advice is not None:
                 result = row.advice.text
             else:
-                result = ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
+                result = (
+                    ", ".join(f"{t.setting}: {wording.trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
+                )
             self.row(label, f"{row.varied}{places} {row.sizes}: {result}")
             for line in lines_of((row.advice and row.advice.code) or ""):
                 if line:
-                    self.line(f"{'':17}> ", visible(line))
-            table = [SHAPE_HEADINGS, *map(shape_cells, row.ranked)] if row.trials else []
+                    self.line(f"{'':17}> ", wording.visible(line))
+            table = [wording.SHAPE_HEADINGS, *map(wording.shape_cells, row.ranked)] if row.trials else []
             width = max((len(setting) for setting, *_ in table), default=0)
             for setting, *cells in table:
                 self.line(f"{'':17}{setting:<{width}}" + "".join(f"{cell:>11}" for cell in cells).rstrip())
@@ -436,7 +372,7 @@ class LongText:
         self.row(
             "break sites",
             f"{len(found.breaks)} distinct"
-            + (f" ({number(events, 'event')})" if events else "")
+            + (f" ({phrases.number(events, 'event')})" if events else "")
             + (f", every way to them through {above.symbol}" if above else ""),
         )
         own = [item for item in found.breaks if item.first.origin == "own" or self.third_party]
@@ -448,7 +384,8 @@ class LongText:
             names = [frame.symbol for frame in item.skipped]
             eager = f"; all of {', '.join(names)} run{'s' if len(names) == 1 else ''} eagerly"
             self.row(
-                "", f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}" + (eager if item.skipped else "")
+                "",
+                f"{place} x{item.hits}{case}: {known}{wording.kind_of(first.reason)}" + (eager if item.skipped else ""),
             )
         self.more(len(own))
         foreign: dict[str, list[int]] = {}
@@ -461,21 +398,25 @@ class LongText:
             eager = f", {len(each.eager)} of them run eagerly" if each.limit else ""
             self.row(
                 "its own calls",
-                f"{each.place.path}:{each.place.line} {each.how}: {number(len(each.parts), 'part')}{eager}; "
-                f"{number(each.compiled_again, 'recompilation')}",
+                f"{each.place.path}:{each.place.line} {each.how}: {phrases.number(len(each.parts), 'part')}{eager}; "
+                f"{phrases.number(each.compiled_again, 'recompilation')}",
             )
         self.more(len(target.observation.own_compiles))
         for item in found.by_torch[:MANY_ROWS]:
             first = item.first
             cost = first.cost.ops if first.cost is not None else 0
-            eager = f"; {number(cost, 'operation')} run{'s' if cost == 1 else ''} eagerly because of it" if cost else ""
+            eager = (
+                f"; {phrases.number(cost, 'operation')} run{'s' if cost == 1 else ''} eagerly because of it"
+                if cost
+                else ""
+            )
             self.row("by torch", f"{first.path}:{first.line} {first.symbol} x{item.hits}: on purpose{eager}")
         self.more(len(found.by_torch))
         if found.frames:
             other = "other " if found.skipped_by_breaks else ""
             self.row("skipped frames", f"{len(found.frames)} {other}that held tensor work")
         for frame in found.frames[:MANY_ROWS]:
-            self.row("", f"{frame.path}:{frame.line} {frame.symbol}: {first_line(frame.reason)}")
+            self.row("", f"{frame.path}:{frame.line} {frame.symbol}: {phrases.first_line(frame.reason)}")
         self.more(len(found.frames))
 
     def more(self, count: int) -> None:
@@ -487,17 +428,17 @@ class LongText:
         plan = target.observation.plan
         if plan is None:
             return
-        about = f"of {named_target(target, self.given.targets)}"
+        about = f"of {phrases.named_target(target, self.given.targets)}"
         self.wrapped("  which parts to compile ", about, style="dim", lead_style="bold")
-        self.wrapped("    ", f"{plan_title(plan)}: {plan_reason(plan)}", style="bold")
+        self.wrapped("    ", f"{wording.plan_title(plan)}: {wording.plan_reason(plan)}", style="bold")
         self.code(plan.code)
-        if keys := keys_sentence(plan):
+        if keys := wording.keys_sentence(plan):
             self.wrapped("      ", keys, style="dim")
         self.placements(plan)
-        for what, placement in beside_the_plan(plan):
-            self.wrapped(f"    {what}: ", placement_sentence(placement))
+        for what, placement in wording.beside_the_plan(plan):
+            self.wrapped(f"    {what}: ", wording.placement_sentence(placement))
             self.code(placement.code)
-        for what, lines in further_lines(plan):
+        for what, lines in wording.further_lines(plan):
             self.line(f"    {what}:")
             self.code(lines)
         for text in plan.cut:
@@ -510,32 +451,32 @@ class LongText:
             return
         from tcready.reports.bench import bench_text
 
-        about = named_target(target, self.given.targets)
+        about = phrases.named_target(target, self.given.targets)
         self.laid_out(bench_text.lines(bench, about, self.width))
 
     def laid_out(self, lines: Iterable[TableLine]) -> None:
         """Write the lines of a bench."""
         for line in lines:
             if line.whole:
-                self.line((line.lead, line.lead_style), (visible(line.body, keep="\t"), line.style))
+                self.line((line.lead, line.lead_style), (wording.visible(line.body, keep="\t"), line.style))
             else:
                 self.wrapped(line.lead, line.body, line.style, line.lead_style)
         self.line()
 
     def placements(self, plan: Plan) -> None:
         """Write the table; a name that is too long for its column has its own line."""
-        rows = placement_rows(plan)
+        rows = wording.placement_rows(plan)
         if not rows:
             return
         name_wide = max([len(row.name) for row in rows if len(row.name) <= MANY_CELLS], default=0)
-        table = [PLACEMENT_COLUMNS, *(row.cells for row in rows)]
+        table = [wording.PLACEMENT_COLUMNS, *(row.cells for row in rows)]
         widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
 
         def laid_out(cells: Sequence[str]) -> str:
             return "  ".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
 
         self.line()
-        self.wrapped(f"{'':{name_wide + 6}}", laid_out(PLACEMENT_COLUMNS), style="dim")
+        self.wrapped(f"{'':{name_wide + 6}}", laid_out(wording.PLACEMENT_COLUMNS), style="dim")
         for row in rows:
             lead, style = ("  * ", "green") if row.recommended else ("    ", "")
             name = row.name
@@ -544,38 +485,38 @@ class LongText:
                 lead, name = "    ", ""
             self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
             if row.note:
-                self.wrapped("      ", shorten(row.note), style="dim" if row.sound else "red")
+                self.wrapped("      ", phrases.shorten(row.note), style="dim" if row.sound else "red")
         self.line()
 
     def regions(self, target: TargetReport) -> None:
         if not target.regions:
             return
-        about = f"of {named_target(target, self.given.targets)}"
+        about = f"of {phrases.named_target(target, self.given.targets)}"
         self.wrapped("  compile regions ", about, style="dim", lead_style="bold")
         shown = target.regions[:MANY_ROWS]
-        wide = min(max(cell_len(visible(region.name or "(whole)")) for region in shown), 32)
-        state_wide = max(len(region_word(region, target)) for region in shown)
+        wide = min(max(cell_len(wording.visible(region.name or "(whole)")) for region in shown), 32)
+        state_wide = max(len(wording.region_word(region, target)) for region in shown)
         for region in shown:
-            self.region(region, wide, f"{region_word(region, target):<{state_wide}}")
+            self.region(region, wide, f"{wording.region_word(region, target):<{state_wide}}")
         self.more(len(target.regions))
-        if proof := how_to_prove(target, self.given):
+        if proof := wording.how_to_prove(target, self.given):
             self.wrapped("    ", proof, style="dim")
         self.line()
 
     def region(self, region: Region, wide: int, state: str) -> None:
         style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
-        facts = [number(region.instances, "instance") if region.instances else "number of instances not known"]
+        facts = [phrases.number(region.instances, "instance") if region.instances else "number of instances not known"]
         if region.ops_share is not None:
-            facts.append(f"{percent(region.ops_share)} of ops")
+            facts.append(f"{phrases.percent(region.ops_share)} of ops")
         if region.time_share is not None:
-            facts.append(f"{percent(region.time_share)} of time")
+            facts.append(f"{phrases.percent(region.time_share)} of time")
         if region.parameter_share is not None:
-            facts.append(f"{percent(region.parameter_share)} of parameters")
+            facts.append(f"{phrases.percent(region.parameter_share)} of parameters")
         if region.compilations:
-            facts.append(number(region.compilations, "compilation"))
+            facts.append(phrases.number(region.compilations, "compilation"))
         if region.state == "predicted" and region.ops_captured_share is not None:
-            facts.append(f"{percent(region.ops_captured_share)} in graphs as it is")
-        name = visible(region.name or "(whole)")
+            facts.append(f"{phrases.percent(region.ops_captured_share)} in graphs as it is")
+        name = wording.visible(region.name or "(whole)")
         if cell_len(name) > wide:
             self.wrapped("    ", name)
             name = ""
@@ -583,7 +524,7 @@ class LongText:
         self.wrapped(lead, ", ".join(facts), lead_style=style)
         if region.reason:
             self.wrapped("      ", region.reason, style="dim")
-        if again := again_sentence(region):
+        if again := wording.again_sentence(region):
             self.wrapped("      ", again, style="dim")
         self.code(region.code)
         if region.diff:
@@ -591,15 +532,15 @@ class LongText:
 
     def code(self, text: str) -> None:
         for line in lines_of(text) if text else ():
-            self.line("      > ", visible(line, keep="\t"))
+            self.line("      > ", wording.visible(line, keep="\t"))
 
     def static_targets(self, targets: list[TargetReport]) -> None:
         if not targets:
             return
         if not self.ran:
-            self.line((f"static only: nothing was run{predicted_for(self.given)}", "dim"))
+            self.line((f"static only: nothing was run{wording.predicted_for(self.given)}", "dim"))
         else:
-            names = ", ".join(visible(target.target) for target in targets)
+            names = ", ".join(wording.visible(target.target) for target in targets)
             self.wrapped("", f"static only, not run: {names}", style="dim")
         self.line()
         if len(targets) <= MANY_STATIC_TARGETS:
@@ -636,21 +577,21 @@ class LongText:
         nothing = "no findings in your code"
         if not self.given.targets:
             nothing = "nothing was checked"
-        text = f"{level_counts(own)} in your code ({status_counts(own)})" if own else nothing
+        text = f"{wording.level_counts(own)} in your code ({wording.status_counts(own)})" if own else nothing
         if self.given.narrowed is not None:
             text = text.replace("findings", "new findings") if not own else f"new: {text}"
         if foreign:
-            text += f"; {level_counts(foreign)} in installed packages"
+            text += f"; {wording.level_counts(foreign)} in installed packages"
         if self.given.skipped:
-            text += f"; {number(len(self.given.skipped), 'file')} skipped"
+            text += f"; {phrases.number(len(self.given.skipped), 'file')} skipped"
         self.wrapped("", text[0].upper() + text[1:] + ".")
         proofs = [found.fix.verified for found in findings if found.fix and found.fix.verified is not None]
         if proofs:
             holding = f"{sum(proofs)} {'holds' if sum(proofs) == 1 else 'hold'}"
-            self.wrapped("", f"Of {number(len(proofs), 'change')} put to the proof, {holding}.")
-        if in_other_types := types_sentence(self.given):
+            self.wrapped("", f"Of {phrases.number(len(proofs), 'change')} put to the proof, {holding}.")
+        if in_other_types := wording.types_sentence(self.given):
             self.wrapped("", in_other_types[0].upper() + in_other_types[1:] + ".")
-        if hidden := narrowed_sentence(self.given):
+        if hidden := wording.narrowed_sentence(self.given):
             self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 
     # The verdicts, and what to do first
@@ -673,13 +614,15 @@ class LongText:
             self.step("FIRST   ", step)
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:
-        about = named_target(target, self.given.targets)
+        about = phrases.named_target(target, self.given.targets)
         if self.has_verdicts:
-            body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
+            body = f"{about}: {wording.VERDICT_WORD[target.verdict].upper()}: {self.reason(target)}"
             self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
         else:
             if target.unresolved:
-                self.wrapped("", f"{about}: the source does not show what these are: {list_some(target.unresolved)}")
+                self.wrapped(
+                    "", f"{about}: the source does not show what these are: {phrases.list_some(target.unresolved)}"
+                )
             if target.assumed_dtype:
                 self.wrapped("", f"{about}: the findings hold for {target.assumed_dtype}")
         bench = target.observation.bench
@@ -696,7 +639,7 @@ class LongText:
 
     def reason(self, target: TargetReport) -> str:
         """Write the reason of the verdict."""
-        return verdict_sentence(target)
+        return wording.verdict_sentence(target)
 
     def step(self, lead: str, step: NextStep) -> None:
         self.wrapped(lead, step.words, lead_style="bold")
@@ -720,12 +663,12 @@ def environment_words(target: TargetReport) -> Iterable[tuple[str, str]]:
 def _some_lines(lines: Sequence[int]) -> str:
     """Format `2 lines (4, 9)`, the first few of many."""
     shown = ", ".join(map(str, lines[:MANY_ROWS])) + (", ..." if len(lines) > MANY_ROWS else "")
-    return f"{number(len(lines), 'line')} ({shown})"
+    return f"{phrases.number(len(lines), 'line')} ({shown})"
 
 
 def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
     """Split the ladder before the last stages, which did not run and have no message."""
-    stages = ladder(target)
+    stages = phrases.ladder(target)
     end = len(stages)
     while end and stages[end - 1].state == "not_run" and not stages[end - 1].detail:
         end -= 1
@@ -750,7 +693,7 @@ def changed_lines(fix: Fix) -> list[str]:
 def _fix_evidence(fix: Fix) -> Iterator[str]:
     """Yield the results of a run for a change, reservations, and settings with the same effect."""
     if fix.evidence is not None and fix.verified:
-        yield proof_words(fix.evidence)
+        yield wording.proof_words(fix.evidence)
     if fix.declined:
         yield fix.declined
     if fix.unsafe_because:

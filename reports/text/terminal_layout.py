@@ -5,15 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tcready.reports.shared.wording import visible
 from tcready.reports.text.column_width import cell_len, chop_cells
 from tcready.schema.value_class import dataclass
-
-if TYPE_CHECKING:
-    pass
-
 
 TAB = 4
 TERMINAL_TAB = 8

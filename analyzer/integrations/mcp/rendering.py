@@ -8,24 +8,10 @@ from typing import Any
 from tcready.integrations.mcp.answer import AnswerPiece, Section, ToolAnswer
 from tcready.reports.bench.bench_view import IN_SHORT, answer, case_title, facts, table
 from tcready.reports.machine.fix_output import CALL, SET, settings_code
+from tcready.reports.shared import wording
 from tcready.reports.shared.next_steps import steps, steps_for_source, verdict_words
 from tcready.reports.shared.phrases import first_line, named_target, number, percent, shorten
 from tcready.reports.shared.trace_wording import mode_words
-from tcready.reports.shared.wording import (
-    PLACEMENT_COLUMNS,
-    VERDICT_WORD,
-    code_of,
-    findings_to_list,
-    keys_sentence,
-    level_counts,
-    narrowed_sentence,
-    placement_rows,
-    plan_title,
-    proof_words,
-    region_word,
-    share_words,
-    verdict_sentence,
-)
 from tcready.reports.text.notebook_places import by_cell
 from tcready.schema.bench import ArmBench, Bench, Figure
 from tcready.schema.codec import as_json
@@ -47,14 +33,14 @@ def render_check(report: Report, *, third_party: bool, skip: int) -> ToolAnswer:
     """
     shown = by_cell(report)
     names = short_names(finding.fingerprint for finding in shown.findings)
-    every = findings_to_list(shown, third_party)
+    every = wording.findings_to_list(shown, third_party)
     found = [*(f for f in every if f.level != "note"), *(f for f in every if f.level == "note")]
     others = [f for f in shown.findings if f.origin == "third_party"]
-    counts = level_counts(found) or "no findings"
+    counts = wording.level_counts(found) or "no findings"
     head = [f"{counts} in {'the code' if third_party else 'your code'}"]
     if others and not third_party:
-        head.append(f"{level_counts(others)} in installed packages (third_party=true lists them)")
-    head += [sentence] if (sentence := narrowed_sentence(shown)) else []
+        head.append(f"{wording.level_counts(others)} in installed packages (third_party=true lists them)")
+    head += [sentence] if (sentence := wording.narrowed_sentence(shown)) else []
     ran = any(target.was_run for target in shown.targets)
     head.append("the model was run" if ran else "read only, nothing was executed")
     after = "\n`rule` with a code or an id of these says why it hurts and what to write instead." if found else ""
@@ -87,7 +73,7 @@ def _verdicts(report: Report) -> Iterator[AnswerPiece]:
 
 
 def _verdict(target: TargetReport, report: Report) -> AnswerPiece:
-    words = verdict_words(target) or verdict_sentence(target)
+    words = verdict_words(target) or wording.verdict_sentence(target)
     named = named_target(target, report.targets)
     cover = target.coverage
     data = {
@@ -100,7 +86,7 @@ def _verdict(target: TargetReport, report: Report) -> AnswerPiece:
     if cover is not None:
         data |= {"share_of_operations": cover.share, "share_of_time": cover.time_share}
         data |= {"breaks": sorted({name for site in target.break_sites for name in site.gb_ids})}
-    return AnswerPiece(f"VERDICT {named}: {VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
+    return AnswerPiece(f"VERDICT {named}: {wording.VERDICT_WORD[target.verdict].upper()}: {shorten(words)}", data)
 
 
 def _steps(report: Report, names: Mapping[str, str]) -> Iterator[AnswerPiece]:
@@ -125,7 +111,7 @@ def _strings(what: str, texts: Sequence[str]) -> Iterator[AnswerPiece]:
 
 def _finding(finding: Finding, names: Mapping[str, str]) -> AnswerPiece:
     place = f"{finding.path}:{finding.line}:{finding.column}"
-    what = f"{code_of(finding)} {finding.level} {finding.message}"
+    what = f"{wording.code_of(finding)} {finding.level} {finding.message}"
     data: dict[str, Any] = {
         "id": finding.fingerprint,
         "rule": finding.rule,
@@ -177,9 +163,9 @@ def render_plan(report: Report) -> ToolAnswer:
     plan = target.observation.plan
     if plan is None:
         raise TcreadyError(f"{target.target}: nothing was planned: {_why_unknown(target)}")
-    head = f"PLAN {plan_title(plan)}: {shorten(plan.reason)}"
+    head = f"PLAN {wording.plan_title(plan)}: {shorten(plan.reason)}"
     by = f"chosen {plan.chosen_by}" if plan.chosen_by else ""
-    keys = keys_sentence(plan)
+    keys = wording.keys_sentence(plan)
     verdict = _verdict(target, report)
     data = {
         **verdict.data,
@@ -212,8 +198,8 @@ def _indented(code: str) -> str:
 
 
 def _placements(plan: Plan) -> Iterator[AnswerPiece]:
-    for row, placement in zip(placement_rows(plan), plan.alternatives, strict=True):
-        cells = ", ".join(f"{what}: {cell}" for what, cell in zip(PLACEMENT_COLUMNS, row.cells, strict=True))
+    for row, placement in zip(wording.placement_rows(plan), plan.alternatives, strict=True):
+        cells = ", ".join(f"{what}: {cell}" for what, cell in zip(wording.PLACEMENT_COLUMNS, row.cells, strict=True))
         lead = "* " if row.recommended else "- "
         note = f" ({shorten(row.note)})" if row.note else ""
         yield AnswerPiece(
@@ -241,7 +227,7 @@ def _regions(target: TargetReport) -> Iterator[AnswerPiece]:
 
 def _region_line(region: Region, target: TargetReport) -> str:
     shares = ((region.time_share, "time"), (region.ops_share, "operations"))
-    known = [region_word(region, target), number(region.instances, "instance")]
+    known = [wording.region_word(region, target), number(region.instances, "instance")]
     known += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
     known += [shorten(first_line(region.reason))] if region.state == "refuted" and region.reason else []
     return f"region {region.name}: {', '.join(known)}"
@@ -262,7 +248,7 @@ def _the_run(report: Report) -> TargetReport:
     """Return the target that was run. Raises TcreadyError, with the reason, if there is none."""
     ran = [target for target in report.targets if target.was_run]
     if not ran:
-        why = verdict_sentence(report.targets[0]) if report.targets else "there is nothing to run"
+        why = wording.verdict_sentence(report.targets[0]) if report.targets else "there is nothing to run"
         raise TcreadyError(f"nothing was run: {why}")
     return ran[0]
 
@@ -281,7 +267,7 @@ def require_results(report: Report) -> None:
 def _why_unknown(target: TargetReport) -> str:
     """Return the stage that failed, and why; for a run that never began, the reason of the verdict."""
     failed = next((stage for stage in target.stages if stage.state == "fail"), None)
-    return f"{failed.stage}: {first_line(failed.detail)}" if failed else verdict_sentence(target)
+    return f"{failed.stage}: {first_line(failed.detail)}" if failed else wording.verdict_sentence(target)
 
 
 # Changes
@@ -293,7 +279,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
     data: dict[str, Any] = {"changes_proposed": len(result.changes), "proved": result.breaks_before is not None}
     if result.breaks_before is not None:
-        shares = f"{share_words(result.share_before)} -> {share_words(result.share_after)}"
+        shares = f"{wording.share_words(result.share_before)} -> {wording.share_words(result.share_after)}"
         head += f". Runs before and after: breaks {result.breaks_before} -> {result.breaks_after}"
         head += f", captured {shares}" if len(result.targets) < 2 else ""
         data |= {"breaks_before": result.breaks_before, "breaks_after": result.breaks_after}
@@ -325,7 +311,7 @@ def render_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]
 def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -> AnswerPiece:
     place = f"{change.path}:{change.line} {change.rule or ' '.join(change.gb_ids)}"
     known = {
-        "proved": f"proved: {proof_words(change.proof)}" if change.proof else "proved",
+        "proved": f"proved: {wording.proof_words(change.proof)}" if change.proof else "proved",
         "one_side": "not fully covered by the calls",
         "refuted": "does not hold",
         "not_run": "not run",
