@@ -22,7 +22,7 @@ from tcready.fixes.candidates import (
     names_of,
     why_none,
 )
-from tcready.fixes.rewriting.changes import Changed, LineMap, changed
+from tcready.fixes.rewriting.changes import Changed, LineMap, changed, joined
 from tcready.fixes.rewriting.disabling import disable_function
 from tcready.fixes.rewriting.fake_kernel_registration import LACKS, register_fake_kernel
 from tcready.fixes.rewriting.judgement import Judgement, compiled_again, why_spoiled, written_at
@@ -38,7 +38,6 @@ from tcready.schema.proof import (
     NoFix,
     ProofRequest,
     ProofResult,
-    Span,
     Trial,
     Variant,
     setting_line,
@@ -65,6 +64,15 @@ NOT_NEEDED = "not needed: the other changes achieve the same without it"
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on values of tensors, and their consequences: they occur at the second call as at the first."""
 
+NOT_SHOWN = {
+    "once": "{} runs once, at import, so no call shows what depends on its values",
+    "takes": "the function at {} takes other parameters, and no call shows what other callers pass",
+    "unread": "the function at {} no longer reads a parameter, an attribute set from one, or a method, and no call "
+    "varies that",
+    "declared": "the declaration at {} is changed or removed, and no call shows what depends on it",
+}
+"""Changes that no call shows, by the field of Changed, the most severe first."""
+
 
 def _without_setting(how: str, name: str) -> str:
     """Return the description of a change, without the line of one of its settings."""
@@ -72,26 +80,6 @@ def _without_setting(how: str, name: str) -> str:
     for text in (f". {line}", f" and {line}", f"{line} and "):
         how = how.replace(text, "")
     return how
-
-
-@dataclass(frozen=True)
-class _Gone:
-    """What a change removes or adds, as far as calls must show it."""
-
-    tests: tuple[Span, ...]
-    statements: tuple[Span, ...]
-    turned: tuple[Span, ...] = ()
-    """Tests with operands in another order."""
-    compiled: tuple[Span, ...] = ()
-    """New code that runs depending on whether code is being compiled."""
-    once: tuple[Span, ...] = ()
-    """Code that runs at import and changes values of names."""
-    takes: tuple[Span, ...] = ()
-    """Functions that cannot be called in all the ways that they could before."""
-    declared: tuple[Span, ...] = ()
-    """Changed declarations."""
-    unread: tuple[Span, ...] = ()
-    """Functions that do not read a parameter, an attribute or a method any more."""
 
 
 @dataclass(frozen=True)
@@ -595,43 +583,26 @@ class FixRounds:
         settings: tuple[str, ...],
         *,
         seeks_smallest: bool = False,
-    ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
+    ) -> tuple[ProofResult, ProofRequest, list[Changed]]:
         """Try variants; return the answer, and what each removes. With `seeks_smallest`, search the smallest inputs
         with which a variant differs."""
         requested: list[Variant] = []
-        gone: list[_Gone] = []
+        gone: list[Changed] = []
         functions: dict[FunctionPlace, None] = {}
         constants: dict[float | str, None] = {}
         for name, sources, names in variants:
-            differs = [self._changed(path, text) for path, text in sources.items()]
-            own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
+            differs = joined(self._changed(path, text) for path, text in sources.items())
+            gone.append(differs)
+            own = tuple(dict.fromkeys(differs.functions))
             functions |= dict.fromkeys(own)
-            tests = tuple(span for each in differs for span in each.tests)
-            turned = tuple(span for each in differs for span in each.turned)
-            gone.append(
-                _Gone(
-                    tests,
-                    tuple(span for each in differs for span in each.gone),
-                    turned,
-                    tuple(span for each in differs for span in each.compiled),
-                    tuple(span for each in differs for span in each.once),
-                    tuple(span for each in differs for span in each.takes),
-                    tuple(span for each in differs for span in each.declared),
-                    tuple(span for each in differs for span in each.unread),
-                )
-            )
-            constants |= dict.fromkeys(constant for each in differs for constant in each.constants)
-            questions = tuple(span for each in differs for span in each.conditions)
-            written = tuple(span for each in differs for span in each.written)
+            constants |= dict.fromkeys(differs.constants)
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
-            requested.append(
-                Variant(
-                    name, tuple(sources.items()), flags, own, written, questions, called_before=CALLED_BEFORE in every
-                )
-            )
+            called_before = CALLED_BEFORE in every
+            places = (own, differs.written, differs.conditions)
+            requested.append(Variant(name, tuple(sources.items()), flags, *places, called_before=called_before))
         every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
-        every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
+        every_statement = tuple(dict.fromkeys(span for each in gone for span in each.gone))
         request = ProofRequest(
             tuple(requested),
             tuple(functions),
@@ -652,7 +623,7 @@ class FixRounds:
         trial: Trial,
         result: ProofResult,
         request: ProofRequest,
-        gone: _Gone,
+        gone: Changed,
     ) -> FixChange:
         """Return the change with the result of its trial; `before` is the run without it."""
         change = candidate.change
@@ -680,14 +651,14 @@ class FixRounds:
             counterexample=trial.counterexample,
         )
 
-    def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone, sources: Mapping[str, str]) -> str | None:
+    def _not_run(self, trial: Trial, result: ProofResult, gone: Changed, sources: Mapping[str, str]) -> str | None:
         """Return which removed or new statement no call ran, or which other change no call shows, in one line."""
         taken = {side.test for side in result.sides if side.true or side.false or side.alone_true or side.alone_false}
         for span in gone.turned:
             if span not in taken:
                 return f"no call evaluates the changed test at {self._shown(span.path)}:{span.line}"
         for span in result.not_run:
-            if span in gone.statements:
+            if span in gone.gone:
                 return f"no call runs the changed code at {self._shown(span.path)}:{span.line}"
         traced = {each.path: each.ranges for each in trial.observation.traced}
         for span in trial.not_run:  # what only compiled code does is compared there
@@ -701,22 +672,8 @@ class FixRounds:
                 text = written_at(sources[side.test.path], side.test)
                 never = "true" if false or not true else "false"
                 return f"no inputs were found that make the new test `{text}` {never} (line {side.test.line})"
-        for span in gone.once:
-            where = f"{self._shown(span.path)}:{span.line}"
-            return f"{where} runs once, at import, so no call shows what depends on its values"
-        for span in gone.takes:
-            where = f"{self._shown(span.path)}:{span.line}"
-            return f"the function at {where} takes other parameters, and no call shows what other callers pass"
-        for span in gone.unread:
-            where = f"{self._shown(span.path)}:{span.line}"
-            return (
-                f"the function at {where} no longer reads a parameter, an attribute set from one, or a method, "
-                "and no call varies that"
-            )
-        for span in gone.declared:
-            where = f"{self._shown(span.path)}:{span.line}"
-            return f"the declaration at {where} is changed or removed, and no call shows what depends on it"
-        return None
+        unshown = ((text, span) for name, text in NOT_SHOWN.items() for span in getattr(gone, name))
+        return next((text.format(f"{self._shown(span.path)}:{span.line}") for text, span in unshown), None)
 
     def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:
         """Assign a change that was tried for any break to the first break that it fixes."""

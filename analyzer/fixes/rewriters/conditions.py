@@ -254,7 +254,7 @@ def _tensor_names(place: Located, torch: str, node: cst.CSTNode) -> Iterator[cst
             or (isinstance(parent, STORED) and place.piece.positions[each].start.line < begins)
         )
     }
-    for each in _in_order(node):
+    for each in in_order(node):
         parent = place.piece.parents.get(each)
         if not isinstance(each, cst.Name) or each.value in (torch, "self"):
             continue
@@ -268,10 +268,11 @@ def _tensor_names(place: Located, torch: str, node: cst.CSTNode) -> Iterator[cst
             yield each
 
 
-def _in_order(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def in_order(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and all its descendants, in the order of the source."""
     yield node
     for child in node.children:
-        yield from _in_order(child)
+        yield from in_order(child)
 
 
 def without_conversion(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -13,7 +13,6 @@ from tcready.fixes.rewriters.numbers import (
     CONVERSIONS,
     HANDED,
     HOW,
-    NESTED,
     OF_FLOATS,
     UNSAFE,
     Uses,
@@ -44,8 +43,7 @@ def keep_tensor(place: Located) -> Ways:
     node, tensor, conversion = found
     torch = torch_of(place)
     uses = Uses(place.piece, torch[0], branches=[])
-    reason = uses.of(node)
-    if reason:
+    if reason := uses.of(node):
         raise Decline(reason)
     if conversion in OF_FLOATS:
         made = expression(f"{torch[0]}.{conversion}(t)", t=snapshot(tensor))
@@ -53,12 +51,9 @@ def keep_tensor(place: Located) -> Ways:
         made = snapshot(tensor)
         if conversion:
             made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
-    changes = uses.written(node, made)
-    if changes is None:
-        raise Decline(NESTED)
     rewrite = Rewrite(
         HOW,
-        changes,
+        uses.written(node, made),
         UNSAFE + (HANDED if uses.handed else ""),
         torch[1] if conversion in OF_FLOATS or uses.changes else (),
     )

@@ -31,9 +31,12 @@ from tcready.fixes.rewriters.rewrites import (
     expression,
     in_place_of,
     is_compiling,
+    line_of,
     torch_name,
     torch_of,
+    where_compiled,
 )
+from tcready.fixes.rewriters.statements import block_of, else_of
 from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
@@ -58,7 +61,6 @@ def rewrite_raise(place: Located) -> Ways:
     if not isinstance(branch, cst.If):
         return
     raised, negated = _raised(branch.body), False
-    rest = branch.orelse
     if raised is None and isinstance(branch.orelse, cst.Else):
         raised, negated = _raised(branch.orelse.body), True
     if raised is None:
@@ -75,9 +77,9 @@ def rewrite_raise(place: Located) -> Ways:
     text = _text(raised)
     kind = _kind(raised)
     body = branch.orelse.body if negated and isinstance(branch.orelse, cst.Else) else branch.body
-    after = _after(branch.body if negated else rest)
+    after = block_of(branch.body) if negated else else_of(branch)
     if kind == "AssertionError" and isinstance(branch.body if not negated else body, cst.IndentedBlock):
-        made = _required(opposite(bad), lambda part: [_assert(as_tensor(place, name, part), text)], body)
+        made = _required(opposite(bad), lambda part: [line_of(cst.Assert(as_tensor(place, name, part), text))], body)
         if made is not None:
             how = "The check becomes an `assert`, which Dynamo captures in the graph"
             unsafe = "the compiled model raises RuntimeError instead of AssertionError"
@@ -143,18 +145,14 @@ def rewrite_assert(place: Located) -> Ways:
     text = message if constant else _constant(message)
 
     def checks(part: Tree) -> list[cst.BaseStatement]:
-        return [cst.SimpleStatementLine([cst.Assert(in_python(part), message)])]
+        return [line_of(cst.Assert(in_python(part), message))]
 
-    made = _required(tree, lambda part: [_assert(as_tensor(place, name, part), text)], checks)
+    made = _required(tree, lambda part: [line_of(cst.Assert(as_tensor(place, name, part), text))], checks)
     if made is None:
         raise Decline(MIXED)
     if not constant:
         in_graph = _required(tree, lambda part: [_asserted(name, as_tensor(place, name, part), text)], checks)
-        both = cst.If(
-            test=is_compiling(name),
-            body=cst.IndentedBlock(body=in_graph or made),
-            orelse=cst.Else(body=cst.IndentedBlock(body=[line.with_changes(leading_lines=())])),
-        )
+        both = where_compiled(name, in_graph or made, line)
         yield Rewrite(
             "In compiled code, the check becomes an assertion inside the graph, with a message that is constant",
             (Change((line,), (both,)),),
@@ -310,31 +308,14 @@ def _catches(handler: ast.ExceptHandler, kind: str) -> bool:
     return False
 
 
-def _assert(test: cst.BaseExpression, text: cst.BaseExpression | None) -> cst.BaseStatement:
-    return cst.SimpleStatementLine([cst.Assert(test, text)])
-
-
 def _asserted(torch: str, test: cst.BaseExpression, text: cst.BaseExpression | None) -> cst.BaseStatement:
     if text is None:
         made = expression(f"{torch}._assert_async(a)", a=test)
     else:
         made = expression(f"{torch}._assert_async(a, b)", a=test, b=text)
-    return cst.SimpleStatementLine([cst.Expr(made)])
+    return line_of(cst.Expr(made))
 
 
 def _called(operator: str, test: cst.BaseExpression, text: cst.BaseExpression | None) -> cst.BaseStatement:
     made = expression(f"{operator}(a, b)", a=test, b=text or cst.SimpleString('""'))
-    return cst.SimpleStatementLine([cst.Expr(made)])
-
-
-def _after(rest: cst.If | cst.Else | cst.BaseSuite | None) -> tuple[cst.BaseStatement, ...]:
-    """Return the code that runs if nothing is raised, as statements after the check."""
-    if isinstance(rest, cst.If):
-        return (rest,)
-    if isinstance(rest, cst.Else):
-        rest = rest.body
-    if isinstance(rest, cst.IndentedBlock):
-        return tuple(rest.body)
-    if isinstance(rest, cst.SimpleStatementSuite):
-        return (cst.SimpleStatementLine(rest.body),)
-    return ()
+    return line_of(cst.Expr(made))

@@ -13,19 +13,7 @@ RECURRENT = frozenset({"GB0014", "GB0148"})
 SELECTING = ("nonzero", "flatnonzero", "argwhere", "masked_select", "where")
 """Operations that select items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
-RESIZING = (
-    "view",
-    "reshape",
-    "expand",
-    "repeat",
-    "narrow",
-    "split",
-    "roll",
-    "new_zeros",
-    "new_ones",
-    "new_empty",
-    "unflatten",
-)
+RESIZING = tuple("view reshape expand repeat narrow split roll new_zeros new_ones new_empty unflatten".split())
 """Methods of a tensor that take sizes."""
 RESAMPLING = ("interpolate", *(f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)))
 """Functions that make a tensor of another size."""

@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import is_exact
 from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.fixes.rewriters.statements import is_torch, quote
-from tcready.static.diagnostics.rule import Change, Declined, Rewrite
+from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import CstRegion, Located
@@ -55,7 +55,6 @@ UNSAFE = (
 HANDED = "; it is passed to a function that may need a number"
 SETTING = "`torch._dynamo.config.capture_scalar_outputs = True`"
 NESTED_INDEX = "The number is used in an index inside of another index. Assign the inner one to a variable first."
-NESTED = Declined(NESTED_INDEX)
 BRANCH = "The number decides a branch. Rewrite the branch with `torch.where` or `torch.cond`."
 BOUND = (
     f"The number is a size or a bound, for which torch needs a Python number. Set {SETTING} to keep it in the graph."
@@ -237,16 +236,12 @@ class Uses:
         self.indexed[whole] = index
         return None
 
-    def written(self, node: cst.BaseExpression, made: cst.BaseExpression) -> tuple[Change, ...] | None:
-        """Return the changes, with `made` in place of `node`; None if they are nested."""
-        inside: dict[cst.Subscript, bool] = {}
-        for whole in self.indexed:
-            around = [each for each in self._around(whole) if each in self.indexed]
-            if around:
-                return None
-            inside[whole] = whole in self._around(node)
-        if any(change.old[0] is each for change in self.changes for w in self.indexed for each in self._around(w)):
-            return None
+    def written(self, node: cst.BaseExpression, made: cst.BaseExpression) -> tuple[Change, ...]:
+        """Return the changes, with `made` in place of `node`. Raises Decline if they are nested."""
+        inside = {whole: whole in self._around(node) for whole in self.indexed}
+        changed = {*self.indexed, *(change.old[0] for change in self.changes)}
+        if any(each in changed for whole in self.indexed for each in self._around(whole)):
+            raise Decline(NESTED_INDEX)
         changes = list(self.changes)
         for whole, index in self.indexed.items():
             value = index.value
@@ -495,8 +490,6 @@ def keep_tensors(place: Located) -> Ways:
     if reason:
         raise Decline(reason)
     changes = uses.written(node, made)
-    if changes is None:
-        raise Decline(NESTED)
     yield Rewrite(
         "The tensor replaces the list that was read from it", changes, UNSAFE + (HANDED if uses.handed else "")
     )
@@ -599,8 +592,7 @@ def index_numbers(place: Located) -> Ways:
         raise Decline("The list may be changed by other code. Use a tensor.")
     if not all(isinstance(each, cst.Element) and is_number(each.value, None) for each in values.elements):
         raise Decline("The list holds more than numbers. Stack its items into a tensor, and index that.")
-    reason = uses.of(node)
-    if reason:
+    if reason := uses.of(node):
         raise Decline(reason)
     numbers = [each.value for each in values.elements]
     dtype = "" if all(map(is_exact, numbers)) else f"dtype={torch[0]}.float64, "
@@ -609,12 +601,9 @@ def index_numbers(place: Located) -> Ways:
         values=node.value,
         index=index.value,
     )
-    changes = uses.written(node, made)
-    if changes is None:
-        raise Decline(NESTED)
     yield Rewrite(
         "The list of numbers becomes a tensor, which the tensor indexes",
-        changes,
+        uses.written(node, made),
         UNSAFE + (HANDED if uses.handed else ""),
         torch[1],
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.fixes.rewriters.numbers import CONVERSIONS, NESTED_INDEX, UNSAFE, Uses, is_number, snapshot
+from tcready.fixes.rewriters.conditions import in_order
+from tcready.fixes.rewriters.numbers import CONVERSIONS, UNSAFE, Uses, is_number, snapshot
 from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
 from tcready.static.diagnostics.cst_view import is_module
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
@@ -32,7 +33,7 @@ def without_numpy(place: Located) -> Ways:
     `math.prod(x.shape)`."""
     found = list(_products(place))
     if found:
-        if any(_is_of_numpy(each) and each not in found for each in _parts(place.node)):
+        if any(_is_of_numpy(each) and each not in found for each in in_order(place.node)):
             yield Declined(
                 "The expression has other NumPy calls than `np.prod` of sizes. Use torch or `math` for them."
             )
@@ -60,10 +61,9 @@ def without_numpy(place: Located) -> Ways:
     made = snapshot(tensor)
     if conversion:
         made = expression(f"t.{CONVERSIONS[conversion]}()", t=made)
-    changes = None if reason else uses.written(node, made)
-    if changes is None:
-        raise Decline(reason or NESTED_INDEX)
-    yield Rewrite("Torch computes it, and it stays a tensor", changes, UNSAFE, torch[1])
+    if reason:
+        raise Decline(reason)
+    yield Rewrite("Torch computes it, and it stays a tensor", uses.written(node, made), UNSAFE, torch[1])
 
 
 def _of_torch(node: cst.BaseExpression, torch: str) -> cst.BaseExpression | None:
@@ -128,12 +128,6 @@ def _products(place: Located) -> Iterator[cst.Call]:
             yield node
         else:
             pending += node.children
-
-
-def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _parts(child)
 
 
 def _is_of_numpy(node: cst.CSTNode) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,12 @@ def rewrites_of(rule: Rule, place: Located) -> Ways:
 def is_compiling(torch: str) -> cst.BaseExpression:
     """Return the test whether the code is being compiled; `torch` is the file's name for torch."""
     return cst.parse_expression(f"{torch}.compiler.is_compiling()")
+
+
+def where_compiled(torch: str, compiled: Sequence[cst.BaseStatement], eager: cst.BaseStatement) -> cst.If:
+    """Return the statements for compiled code, with the code as it was for any other."""
+    old = cst.Else(body=cst.IndentedBlock([eager.with_changes(leading_lines=())]))
+    return cst.If(test=is_compiling(torch), body=cst.IndentedBlock(compiled), orelse=old)
 
 
 def first_or_others(first: Ways, *others: Ways) -> Ways:

@@ -12,7 +12,7 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import value_of, walk
 from tcready.fixes.rewriters.copied_modules import copied_module, is_called
 from tcready.fixes.rewriters.locks import is_lock, rewrite_lock
-from tcready.fixes.rewriters.numbers import NESTED_INDEX, Uses, is_name
+from tcready.fixes.rewriters.numbers import Uses, is_name
 from tcready.fixes.rewriters.operators import attention_kernels
 from tcready.fixes.rewriters.rewrites import NO_TORCH, Decline, Ways, expression, torch_name, torch_of
 from tcready.fixes.rewriters.statements import quote
@@ -333,12 +333,11 @@ def rewrite_random(place: Located) -> Ways:
     made = expression(
         code.replace("torch.", f"{torch[0]}."), **dict(zip("ab", (arg.value for arg in node.args), strict=False))
     )
-    changes = None if reason else uses.written(node, made)
-    if changes is None:
-        raise Decline(reason or NESTED_INDEX)
+    if reason:
+        raise Decline(reason)
     yield Rewrite(
         "Torch draws it, and it stays a tensor",
-        changes,
+        uses.written(node, made),
         "the numbers come from another stream, which `random.seed` does not affect",
         torch[1],
     )

@@ -22,10 +22,10 @@ from tcready.fixes.rewriters.rewrites import (
     Ways,
     bare,
     expression,
-    is_compiling,
     line_of,
     torch_name,
     torch_of,
+    where_compiled,
 )
 from tcready.fixes.rewriters.shapes import impure_part, is_pure
 from tcready.fixes.rewriters.statements import (
@@ -250,12 +250,7 @@ def rewrite_while(place: Located) -> Ways:
     inside: cst.BaseStatement = run
     if python is not None:
         inside = cst.If(test=python, body=cst.IndentedBlock(body=[run]))
-    both = cst.If(
-        test=is_compiling(name),
-        body=cst.IndentedBlock([inside]),
-        orelse=cst.Else(body=cst.IndentedBlock([loop.with_changes(leading_lines=())])),
-        leading_lines=[cst.EmptyLine(indent=False)],
-    )
+    both = where_compiled(name, [inside], loop).with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     yield Rewrite(
         "In compiled code, `while_loop` runs the iterations inside the graph",
         (Change((loop,), (condition, does, both)),),
@@ -305,11 +300,7 @@ def rewrite_check(place: Located) -> Ways:
     raised = text(call.args[0].value) if position else "RuntimeError"
     only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
     if position and isinstance(only, cst.Expr) and only.value is call:
-        both = cst.If(
-            test=is_compiling(name),
-            body=cst.IndentedBlock([line_of(cst.Expr(made))]),
-            orelse=cst.Else(body=cst.IndentedBlock([line.with_changes(leading_lines=())])),
-        )
+        both = where_compiled(name, [line_of(cst.Expr(made))], line)
         yield Rewrite(
             "In compiled code, the check becomes an assertion inside the graph",
             (Change((line,), (both,)),),

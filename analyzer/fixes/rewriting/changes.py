@@ -9,8 +9,9 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import SequenceMatcher
+from itertools import chain
 from types import MappingProxyType
 
 from tcready.fixes.rewriting.branch_structure import (
@@ -71,6 +72,14 @@ class Changed:
     constants: tuple[float | str, ...] = ()
     """From tests and statements that differ: numbers in comparisons, then other numbers. From functions that differ:
     numbers and strings in comparisons, and keys of dicts."""
+
+
+def joined(parts: Iterable[Changed]) -> Changed:
+    """Return the differences of several files as one value."""
+    each = [*parts]
+    return Changed(
+        **{f.name: tuple(chain.from_iterable(getattr(one, f.name) for one in each)) for f in fields(Changed)}
+    )
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
