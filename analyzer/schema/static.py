@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
 from tcready.schema.compile_call import CompileCall
@@ -13,9 +13,6 @@ from tcready.schema.enums import Confidence, Effect, Level, Mode, Origin, Speake
 from tcready.schema.fix import Fix
 from tcready.schema.notebook_cells import Cell, CellPlace
 from tcready.schema.value_class import dataclass
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

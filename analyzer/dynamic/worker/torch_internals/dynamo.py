@@ -133,19 +133,12 @@ def explaining(backend: Callable[..., Any]) -> Any:
 
 def flags() -> dict[str, Any]:
     """Return the Dynamo settings that decide what breaks and what recompiles."""
-    names = (
-        "recompile_limit",
-        "accumulated_recompile_limit",
-        "automatic_dynamic_shapes",
-        "assume_static_by_default",
-        "capture_scalar_outputs",
-        "capture_dynamic_output_shape_ops",
-        "allow_unspec_int_on_nn_module",
-        "allow_rnn",
-        "inline_inbuilt_nn_modules",
-        "nested_graph_breaks",
-        "suppress_errors",
-        "specialize_float",
+    names = tuple(
+        """
+        recompile_limit accumulated_recompile_limit automatic_dynamic_shapes assume_static_by_default
+        capture_scalar_outputs capture_dynamic_output_shape_ops allow_unspec_int_on_nn_module allow_rnn
+        inline_inbuilt_nn_modules nested_graph_breaks suppress_errors specialize_float
+        """.split()
     )
     return version_differences.those_of(torch._dynamo.config, names)
 
