@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcready.merge.observed_run import Run, ids_of_site, in_frame, skips
 from tcready.merge.run_messages import (
@@ -75,6 +75,11 @@ class Event:
     mode: Mode | None = None
     level: Level | None = None
     """None for the level of its effect."""
+
+    @classmethod
+    def at(cls, run: Run, case: str | None, place: Frame | BreakSite | SkippedFrame, **more: Any) -> Event:
+        """Return an event of a run at a place of its record; `more` are the other fields."""
+        return cls(target=run.target, case=case, path=place.path, line=place.line, symbol=place.symbol, **more)
 
 
 def key_of(finding: Finding) -> Key:
@@ -309,12 +314,10 @@ def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
         if place is None or _size_claimants(call, findings):
             continue
         effect = _size_effect(call)
-        yield Event(
-            target=run.target,
-            case=case,
-            path=place.path,
-            line=place.line,
-            symbol=place.symbol,
+        yield Event.at(
+            run,
+            case,
+            place,
             origin=call.origin,
             effect=effect,
             name=effect.replace("_", "-"),
@@ -332,12 +335,10 @@ def _rank_events(run: Run) -> Iterator[Event]:
             continue
         place, words = found.place, found.words()
         waits = "their collectives differ, in which they hang or die: " if found.collectives else ""
-        yield Event(
-            target=run.target,
-            case=found.case,
-            path=place.path,
-            line=place.line,
-            symbol=place.symbol,
+        yield Event.at(
+            run,
+            found.case,
+            place,
             origin=found.origin,
             effect="compile_error" if found.collectives else "slow",
             name="ranks-differ",
@@ -357,12 +358,10 @@ def _traced_rank_events(run: Run) -> Iterator[Event]:
             if found.hangs
             else "ranks compile this a different number of times, so the others wait in their next collective"
         )
-        yield Event(
-            target=run.target,
-            case=None,
-            path=found.place.path,
-            line=found.place.line,
-            symbol=found.place.symbol,
+        yield Event.at(
+            run,
+            None,
+            found.place,
             origin=found.origin,
             effect="compile_error" if found.hangs else "slow",
             name="ranks-differ",
@@ -372,12 +371,10 @@ def _traced_rank_events(run: Run) -> Iterator[Event]:
 
 
 def _site_event(site: BreakSite, run: Run) -> Event:
-    return Event(
-        target=run.target,
-        case=site.case,
-        path=site.path,
-        line=site.line,
-        symbol=site.symbol,
+    return Event.at(
+        run,
+        site.case,
+        site,
         origin=site.origin,
         effect=_effect(site),
         name=_name(site),
@@ -416,12 +413,10 @@ def _skip_event(frame: SkippedFrame, run: Run, recompiles: Sequence[Recompile]) 
     why = first_line(frame.reason)
     guards = "; ".join(dict.fromkeys(first_line(reason) for r in recompiles for reason in r.reasons))
     evidence = skip_evidence(frame)
-    return Event(
-        target=run.target,
-        case=frame.case,
-        path=frame.path,
-        line=frame.line,
-        symbol=frame.symbol,
+    return Event.at(
+        run,
+        frame.case,
+        frame,
         origin=frame.origin,
         effect="frame_skip",
         name="recompile-limit" if at_recompile_limit(frame) else "frame-skip",
@@ -440,12 +435,10 @@ def _recompile_event(recompile: Recompile, run: Run) -> Event:
     guards = "; ".join(reasons[:_NAMED_GUARDS])
     more = f" (and {len(reasons) - _NAMED_GUARDS} more)" if len(reasons) > _NAMED_GUARDS else ""
     when = "on an identical call" if recompile.identical_call else "on every call"
-    return Event(
-        target=run.target,
-        case=recompile.case,
-        path=place.path,
-        line=place.line,
-        symbol=place.symbol,
+    return Event.at(
+        run,
+        recompile.case,
+        place,
         origin=recompile.origin,
         effect="recompile",
         name="recompile",

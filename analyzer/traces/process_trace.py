@@ -442,10 +442,7 @@ def record_of(compilations: list[Compilation]) -> Record:
             record.compiled.append(CompiledFrame(each.name, place, _count(ops) or 0, _count(guards), seconds))
         elif each.raised is None:
             kind, reason = row.get("fail_type"), row.get("fail_reason")
-            line = row.get("fail_user_frame_lineno")
-            failure = Failure(
-                str(kind) if kind is not None else None, str(reason) if reason is not None else None, _count(line)
-            )
+            failure = Failure(*(None if each is None else str(each) for each in (kind, reason)))
             record.skips.append(skip_of(place, None, failure, bool(texts)))
     return record
 

@@ -10,15 +10,15 @@ from tcready.fixes.rewriters.cond import SHORT, cond_of_expression, cond_of_stat
 from tcready.fixes.rewriters.conditions import (
     MIXED,
     NO_DEVICE,
+    SplitTest,
     as_tensor,
-    in_python,
     owner_of,
     split_test,
     test_beside,
     tree_of,
     walk,
 )
-from tcready.fixes.rewriters.rewrites import Decline, Ways, bare, expression, in_place_of, line_of
+from tcready.fixes.rewriters.rewrites import Decline, Ways, attempt, bare, expression, in_place_of, line_of
 from tcready.fixes.rewriters.shapes import Shapes, is_pure
 from tcready.fixes.rewriters.sides import (
     NO_RESULT,
@@ -110,38 +110,27 @@ def choosing_statement(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
-    name, imports, python, tensors = split_test(place, branch.test)
+    split = split_test(place, branch.test)
+    yield from attempt(_as_where(place, branch, split))
+    yield from cond_of_statement(place, branch, split)
+
+
+def _as_where(place: Located, branch: cst.If, split: SplitTest) -> Ways:
     sides = (branch.body, *([branch.orelse] if branch.orelse is not None else []), *rest_of(place, branch))
-    test = test_beside(place, name, tensors, *sides)
-    try:
-        if test is None:
-            raise Refused(NO_DEVICE)
-        yield from _as_where(place, branch, name, imports, python, test)
-    except Refused as reason:
-        yield reason.declined
-    condition = as_tensor(place, name, tensors)
-    yield from cond_of_statement(place, branch, name, imports, python, condition, in_python(tensors))
-
-
-def _as_where(
-    place: Located,
-    branch: cst.If,
-    torch: str,
-    imports: tuple[str, ...],
-    python: cst.BaseExpression | None,
-    test: cst.BaseExpression,
-) -> Ways:
+    test = test_beside(place, split.torch, split.tensors, *sides)
+    if test is None:
+        raise Refused(NO_DEVICE)
     yes, no = block_of(branch.body), else_of(branch)
     if ends_in_return(yes) and not no:
-        yield from _returning_early(place, branch, torch, imports, python, test, yes)
+        yield from _returning_early(place, branch, split, test, yes)
         return
     if ends_in_return(yes) != ends_in_return(no):
         raise Refused(ONE_RETURNS)
-    if python is not None and len(no) > SHORT:
+    if split.python is not None and len(no) > SHORT:
         raise Refused(TWO_CONDITIONS)
-    made, unsafe = _chosen(place, branch, torch, test, yes, no)
-    made = where_python(python, made, no)
-    yield Rewrite(HOW, (in_place_of(place, branch, tuple(made)),), unsafe, imports)
+    made, unsafe = _chosen(place, branch, split.torch, test, yes, no)
+    made = where_python(split.python, made, no)
+    yield Rewrite(HOW, (in_place_of(place, branch, tuple(made)),), unsafe, split.imports)
 
 
 def _chosen(
@@ -259,15 +248,10 @@ def is_private(place: Located, branch: cst.If, name: str, other: Sequence[cst.Ba
 
 
 def _returning_early(
-    place: Located,
-    branch: cst.If,
-    torch: str,
-    imports: tuple[str, ...],
-    python: cst.BaseExpression | None,
-    test: cst.BaseExpression,
-    yes: Sequence[cst.BaseStatement],
+    place: Located, branch: cst.If, split: SplitTest, test: cst.BaseExpression, yes: Sequence[cst.BaseStatement]
 ) -> Ways:
     """Rewrite `if test: return a`, some statements, `return b`."""
+    torch, imports, python, _ = split
     rest = rest_of(place, branch)
     if not ends_in_return(rest):
         raise Refused(

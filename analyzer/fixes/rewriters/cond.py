@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.fixes.rewriters.conditions import walk
+from tcready.fixes.rewriters.conditions import SplitTest, as_tensor, in_python, walk
 from tcready.fixes.rewriters.rewrites import Decline, Ways, bare, expression, is_compiling, line_of
 from tcready.fixes.rewriters.sides import HAS_EFFECT, NO_RESULT, NOT_BOUND
 from tcready.fixes.rewriters.statements import (
@@ -127,16 +127,10 @@ def cond_of_expression(whole: cst.IfExp, torch: str, imports: tuple[str, ...], t
     )
 
 
-def cond_of_statement(
-    place: Located,
-    branch: cst.If,
-    torch: str,
-    imports: tuple[str, ...],
-    python: cst.BaseExpression | None,
-    test: cst.BaseExpression,
-    tensor_test: cst.BaseExpression,
-) -> Ways:
+def cond_of_statement(place: Located, branch: cst.If, split: SplitTest) -> Ways:
     """Rewrite both sides as functions, for `torch.cond` in compiled code and for the old `if` elsewhere."""
+    torch, imports, python, tensors = split
+    test, tensor_test = as_tensor(place, torch, tensors), in_python(tensors)
     if isinstance(branch.orelse, cst.If):
         return
     yes = block_of(branch.body)

@@ -43,11 +43,7 @@ def rewrite_guarded(place: Located) -> Ways:
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
     name, imports, python, tensors = split_test(place, branch.test)
-    try:
-        made, how, unsafe = _Unguarded(place, branch, name, tensors).statements()
-    except Refused as reason:
-        yield reason.declined
-        return
+    made, how, unsafe = _Unguarded(place, branch, name, tensors).statements()
     if python is not None:
         made = [cst.If(test=python, body=cst.IndentedBlock(made))]
     yield Rewrite(how, (in_place_of(place, branch, tuple(made)),), unsafe, imports)

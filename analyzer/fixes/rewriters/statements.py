@@ -115,14 +115,13 @@ def describe_effect(node: cst.CSTNode) -> str:
     return f"{code} may have a side effect"
 
 
-def has_effect(node: cst.CSTNode, in_place: bool = False) -> bool:
-    """Return True if it writes to anything but local names, as far as its form shows. `in_place`: names may be
-    changed so."""
-    return effect_in(node, in_place) is not None
+def has_effect(node: cst.CSTNode) -> bool:
+    """Return True if it writes to anything but local names, as far as its form shows."""
+    return effect_in(node) is not None
 
 
 def effect_in(node: cst.CSTNode, in_place: bool = False) -> cst.CSTNode | None:
-    """Return the first code in it that has such an effect."""
+    """Return the first code in it that has such an effect. `in_place`: names may be changed so."""
     for each in walk(node):
         if isinstance(each, (cst.Await, cst.Yield, cst.NamedExpr, cst.Raise, cst.Global, cst.Nonlocal, cst.Del)):
             return each

@@ -116,15 +116,16 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> AnswerPiece:
         "id": finding.fingerprint,
         "rule": finding.rule,
         "breaks": list(finding.gb_ids),
-        "level": finding.level,
-        "message": finding.message,
-        "path": finding.path,
-        "line": finding.line,
-        "status": finding.status,
+        **_fields(finding, "level message path line status"),
         "has_change": bool(finding.fix and finding.fix.diff),
     }
     words = f"({finding.status.replace('_', ' ')}) {names[finding.fingerprint]}"
     return AnswerPiece(f"{place}: {what} {words}", _without_nothing(data))
+
+
+def _fields(value: object, names: str) -> dict[str, Any]:
+    """Return attributes of a value by their names."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 def _without_nothing(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,10 +211,7 @@ def _placements(plan: Plan) -> Iterator[AnswerPiece]:
                 "sound": placement.sound,
                 "share_of_operations": placement.share,
                 "share_of_time": placement.time_share,
-                "graphs": placement.graphs,
-                "recompiles": placement.recompiles,
-                "compile_seconds": placement.compile_seconds,
-                "parity": placement.parity,
+                **_fields(placement, "graphs recompiles compile_seconds parity"),
                 "note": shorten(row.note),
             },
         )
@@ -222,7 +220,9 @@ def _placements(plan: Plan) -> Iterator[AnswerPiece]:
 def _regions(target: TargetReport) -> Iterator[AnswerPiece]:
     for region in target.regions:
         if region.kind != "lines" and region.name:
-            yield AnswerPiece(_region_line(region, target), _region_data(region))
+            shares = {"share_of_operations": region.ops_share, "share_of_time": region.time_share}
+            data = {**_fields(region, "name state instances"), **shares, "code": region.code}
+            yield AnswerPiece(_region_line(region, target), data)
 
 
 def _region_line(region: Region, target: TargetReport) -> str:
@@ -231,17 +231,6 @@ def _region_line(region: Region, target: TargetReport) -> str:
     known += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
     known += [shorten(first_line(region.reason))] if region.state == "refuted" and region.reason else []
     return f"region {region.name}: {', '.join(known)}"
-
-
-def _region_data(region: Region) -> dict[str, Any]:
-    return {
-        "name": region.name,
-        "state": region.state,
-        "instances": region.instances,
-        "share_of_operations": region.ops_share,
-        "share_of_time": region.time_share,
-        "code": region.code,
-    }
 
 
 def _the_run(report: Report) -> TargetReport:
@@ -319,28 +308,21 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
     unsafe = f"not safe by construction: {change.unsafe}" if change.unsafe else ""
     why = change.reason or unsafe
     data = {
-        "id": ids.get((change.path, change.line, change.rule)),
-        "rule": change.rule,
-        "breaks": list(change.gb_ids),
-        "path": change.path,
-        "line": change.line,
-        "how": change.how,
-        "state": change.state,
+        **_place(change, ids),
+        **_fields(change, "how state"),
         "unsafe_by_construction": change.unsafe is not None,
         "why": why,
     }
     return AnswerPiece(f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data))
 
 
+def _place(item: FixChange | NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> dict[str, Any]:
+    known = ids.get((item.path, item.line, item.rule))
+    return {"id": known, "rule": item.rule, "breaks": list(item.gb_ids), "path": item.path, "line": item.line}
+
+
 def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> AnswerPiece:
-    data = {
-        "id": ids.get((item.path, item.line, item.rule)),
-        "rule": item.rule,
-        "breaks": list(item.gb_ids),
-        "path": item.path,
-        "line": item.line,
-        "why": item.reason,
-    }
+    data = {**_place(item, ids), "why": item.reason}
     named = item.rule or " ".join(item.gb_ids)
     return AnswerPiece(f"{item.path}:{item.line} {named}: no change: {item.reason}", _without_nothing(data))
 
@@ -356,15 +338,9 @@ def render_proof(change: FixChange, text: str, *, holds: bool) -> ToolAnswer:
     proof = change.proof
     if proof is not None:
         data |= {
-            "calls": proof.calls,
-            "compiled_calls": proof.compiled_calls,
-            "left_out": proof.left_out,
+            **_fields(proof, "calls compiled_calls left_out"),
             "modes": list(proof.modes),
-            "breaks_before": proof.breaks_before,
-            "breaks_after": proof.breaks_after,
-            "share_before": proof.share_before,
-            "share_after": proof.share_after,
-            "fullgraph": proof.fullgraph,
+            **_fields(proof, "breaks_before breaks_after share_before share_after fullgraph"),
         }
     sides = () if proof is None else proof.sides
     pieces = tuple(

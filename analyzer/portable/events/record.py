@@ -59,7 +59,6 @@ class SkipEvent:
     benign: bool
     logged: bool
     gb_type: str | None
-    failed_line: int | None
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,6 @@ class Failure:
     kind: str | None
     """The type of the exception; None if none was raised."""
     reason: str | None
-    line: int | None
-    """The user's line at which it was raised."""
 
 
 @dataclass
@@ -140,5 +137,4 @@ def skip_of(place: Place, known: str | None, failure: Failure | None, logged: bo
             gb_type = GENERATOR
         elif failure is not None and failed:
             gb_type = (failure.reason or "").split("\n")[0]
-    line = failure.line if failure is not None and failed else None
-    return SkipEvent(place, reason, benign, logged, gb_type or None, line)
+    return SkipEvent(place, reason, benign, logged, gb_type or None)

@@ -21,20 +21,20 @@ def can_watch() -> bool:
 
 
 @contextlib.contextmanager
-def executed_lines(lines: set[tuple[str, int]], of: Callable[[str], bool] = is_user_file) -> Iterator[None]:
-    """Add (file, line) of every user line that runs in this thread within the context; `of` selects the files."""
-    with _monitor_lines(lines, of) if sys.version_info >= (3, 12) else _trace_lines(lines, of):
+def executed_lines(lines: set[tuple[str, int]]) -> Iterator[None]:
+    """Add (file, line) of every user line that runs in this thread within the context."""
+    with _monitor_lines(lines) if sys.version_info >= (3, 12) else _trace_lines(lines):
         yield
 
 
 @contextlib.contextmanager
-def _monitor_lines(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
+def _monitor_lines(lines: set[tuple[str, int]]) -> Iterator[None]:
     """Report each location once, then switch it off, so that repeated code costs nothing."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     tool, line_event = monitoring.COVERAGE_ID, monitoring.events.LINE
 
     def line(code: types.CodeType, number: int) -> Any:
-        if of(code.co_filename):
+        if is_user_file(code.co_filename):
             lines.add((code.co_filename, number))
         return monitoring.DISABLE
 
@@ -51,14 +51,14 @@ def _monitor_lines(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> It
 
 
 @contextlib.contextmanager
-def _trace_lines(lines: set[tuple[str, int]], of: Callable[[str], bool]) -> Iterator[None]:
+def _trace_lines(lines: set[tuple[str, int]]) -> Iterator[None]:
     def local(frame: types.FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         if event == "line":
             lines.add((frame.f_code.co_filename, frame.f_lineno))
         return local
 
     def call(frame: types.FrameType, _event: str, _: Any) -> Callable[..., Any] | None:
-        return local if of(frame.f_code.co_filename) else None
+        return local if is_user_file(frame.f_code.co_filename) else None
 
     before = sys.gettrace()
     threading.settrace(call)

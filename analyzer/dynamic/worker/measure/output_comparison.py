@@ -112,10 +112,10 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
     return flat, shape
 
 
-def outcome_of(value: Any, kind: str = "output") -> CallOutcome:
+def outcome_of(value: Any) -> CallOutcome:
     """Return the leaves of a pytree of outputs, named `output 0` and so on."""
     leaves, structure = flatten(value)
-    return CallOutcome(tuple((f"{kind} {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
+    return CallOutcome(tuple((f"output {index}", leaf) for index, leaf in enumerate(leaves)), tuple(structure))
 
 
 def tensors_in(outcome: CallOutcome) -> int:

@@ -208,8 +208,7 @@ def _skip(place: Place, result: Any, row: Any, logged: bool) -> SkipEvent:
     known = result.skip_reason if version_differences.has("skip_reason") else None
     failure = None
     if row is not None:
-        line = row.fail_user_frame_lineno if row.fail_type is not None else None
-        failure = Failure(row.fail_type, row.fail_reason, line)
+        failure = Failure(row.fail_type, row.fail_reason)
     return skip_of(place, known, failure, logged)
 
 
