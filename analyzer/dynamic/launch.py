@@ -115,7 +115,56 @@ def prove(
         return prover.prove(proof)
 
 
-class Prover:
+class _Requested:
+    """A process that answers one request after the other, in a folder of its own. A context manager, which ends it."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._running: RunningWorker | None = None
+        self._request_number = 0
+
+    def __enter__(self: _R) -> _R:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, if there is one, and remove its folder."""
+        self._end()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _end(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            end_process(running)
+
+    def _new_room(self) -> Path:
+        """Return a new folder, in place of the process and the folder that there are."""
+        self.close()
+        self._request_number = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        return Path(self._folder.name)
+
+    def _start(self, request: RunRequest, root: str, room: Path, benched: bool = False) -> RunningWorker | Ending:
+        with signals_wait():
+            started = start_process(request, root, room, benched=benched)
+            self._running = started if isinstance(started, RunningWorker) else None
+        return started
+
+    def _send(self, room: Path, wanted: ProofRequest | BenchRequest) -> None:
+        """Send one more request to the process."""
+        self._request_number += 1
+        (room / "result.json").unlink(missing_ok=True)
+        write_json(str(room / f"request-{self._request_number}.json"), wanted)
+
+
+_R = TypeVar("_R", bound=_Requested)
+
+
+class Prover(_Requested):
     """A process that tries changes, one request after the other, so that torch is loaded once.
 
     It starts with the first request, and again after a request that ended it. Raises TcreadyError if the text of the
@@ -123,44 +172,30 @@ class Prover:
     """
 
     def __init__(self, request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> None:
+        super().__init__()
         Target.parse(request.target)
         self._request = request
         self._progress = progress
-        self._room: tempfile.TemporaryDirectory[str] | None = None
-        self._running: RunningWorker | None = None
-        self._request_number = 0
-
-    def __enter__(self) -> Prover:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
 
     def prove(self, proof: ProofRequest) -> ProofResult:
         """Try these changes. Whatever they do, the answer is a ProofResult."""
         if not hasattr(os, "fork"):
             return ProofResult(failure="not run: this system cannot copy a process (os.fork)")
         proof = replace(proof, stays=True)
-        if self._running is None or self._room is None:
-            self._end()
-            self._room = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-            self._request_number = 0
-        room = Path(self._room.name)
-        if self._running is None:
+        if self._running is None or self._folder is None:
+            room = self._new_room()
             work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
             build_bundle(room / "worker.pyz")
             write_json(str(room / "request.json"), work)
             late = open_server(self._request, work.root)
             if late is not None:
                 return ProofResult(failure=late.detail)
-            with signals_wait():
-                started = start_process(self._request, work.root, room)
-                self._running = started if isinstance(started, RunningWorker) else None
+            started = self._start(self._request, work.root, room)
             if isinstance(started, Ending):
                 return ProofResult(failure=started.detail)
         else:
-            self._request_number += 1
-            _send_request(room, self._request_number, proof)
+            room = Path(self._folder.name)
+            self._send(room, proof)
         assert self._running is not None
         done = room / f"done-{self._request_number}"
         ending = watch_process(
@@ -176,14 +211,6 @@ class Prover:
             return result
         ending = ending or Ending("no answer was left", "error")
         return replace(result or ProofResult(), failure=_explain_ending(state, with_detail(ending, running)))
-
-    def _end(self) -> None:
-        if self._running is not None:
-            end_process(self._running)
-            self._running = None
-        if self._room is not None:
-            self._room.cleanup()
-            self._room = None
 
 
 def bench(
@@ -215,30 +242,16 @@ def bench(
     return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
 
 
-def _send_request(room: Path, number: int, wanted: ProofRequest | BenchRequest) -> None:
-    """Send one more request to a process that stays."""
-    (room / "result.json").unlink(missing_ok=True)
-    write_json(str(room / f"request-{number}.json"), wanted)
-
-
-class StayingWorker:
+class StayingWorker(_Requested):
     """The process of a finished run, which measures with what it imported and built.
 
     Use it as a context manager. `steps` is the number of consecutive calls that the bench times as one.
     """
 
     def __init__(self, steps: int = 1) -> None:
+        super().__init__()
         self.steps = steps
         self._request: RunRequest | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._running: RunningWorker | None = None
-        self._request_number = 0
-
-    def __enter__(self) -> StayingWorker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def is_of(self, request: RunRequest) -> bool:
         """Return whether the process is alive and has the model of this request."""
@@ -267,9 +280,7 @@ class StayingWorker:
         self._folder, self._request_number = folder, 0
         self._request = request = replace(request, server=None)  # a copy would have its memory laid out like others
         room = Path(folder.name)
-        with signals_wait():
-            started = start_process(request, root, room)
-            self._running = started if isinstance(started, RunningWorker) else None
+        started = self._start(request, root, room)
         if isinstance(started, Ending):
             return started
         done = room / "done-0"
@@ -281,17 +292,12 @@ class StayingWorker:
 
     def prepare(self, request: RunRequest) -> None:
         """Start a process that imports torch and waits for one request. It builds what it measures itself."""
-        self.close()
-        self._folder = folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
-        self._request_number = 0
+        room = self._new_room()
         self._request = request = replace(request, server=None)
-        room = Path(folder.name)
         work = replace(_work(request, os.path.realpath(request.root)), waits=True)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
-        with signals_wait():
-            started = start_process(request, work.root, room, benched=True)
-            self._running = started if isinstance(started, RunningWorker) else None
+        self._start(request, work.root, room, benched=True)
 
     def bench(self, wanted: BenchRequest, seconds: float, progress: Callable[[Progress], None]) -> BenchAnswer:
         """Like the function `bench`, in this process. Whatever happens, the answer is a BenchAnswer."""
@@ -299,8 +305,7 @@ class StayingWorker:
         assert self._folder is not None
         assert self._running is not None
         room, running = Path(self._folder.name), self._running
-        self._request_number += 1
-        _send_request(room, self._request_number, wanted)
+        self._send(room, wanted)
         limited = replace(self._request, options=replace(self._request.options, timeout=seconds))
         done = room / f"done-{self._request_number}"
         ending = watch_process(running.process, limited, room, running.mark, progress, done.exists)
@@ -311,18 +316,6 @@ class StayingWorker:
         self._end()
         ending = with_detail(ending, running)
         return ended_early(found, state, _explain_ending(state, ending), late=ending.limit)
-
-    def close(self) -> None:
-        """End the process, if there is one, and remove its folder."""
-        self._end()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def _end(self) -> None:
-        if self._running is not None:
-            running, self._running = self._running, None
-            end_process(running)
 
 
 def _run_worker(

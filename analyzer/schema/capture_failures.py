@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tcready.schema.code_line import Frame
+from tcready.schema.enums import counted
 from tcready.schema.observation import Observation
 from tcready.schema.value_class import dataclass
 
@@ -81,12 +82,12 @@ class CaptureFailures:
         if self.recompiling:
             one = len(self.recompiling) == 1
             found.append(
-                _number(len(self.recompiling), "function")
+                counted(len(self.recompiling), "function")
                 + f" that {'compiles' if one else 'compile'} again on every call"
             )
         if self.resized:
             first, *others = [f"{site.path}:{site.line}" for site in self.resized]
-            more = f" and at {_number(len(others), 'other line')}" if others else ""
+            more = f" and at {counted(len(others), 'other line')}" if others else ""
             found.append(f"with other sizes it breaks at {first}{more}")
         return found
 
@@ -109,11 +110,11 @@ class CaptureFailures:
     def _breaks(self) -> str:
         hooks, caused = sum(is_fsdp_hook(item.first) for item in self.breaks), self.skipped_by_breaks
         notes = [f"{hooks} of FSDP's hooks" if hooks < len(self.breaks) else "of FSDP's hooks"] if hooks else []
-        notes += [f"skipping {_number(caused, 'frame')}"] if caused else []
-        return _number(len(self.breaks), "break site") + (f" ({', '.join(notes)})" if notes else "")
+        notes += [f"skipping {counted(caused, 'frame')}"] if caused else []
+        return counted(len(self.breaks), "break site") + (f" ({', '.join(notes)})" if notes else "")
 
     def _frames(self) -> str:
-        return _number(len(self.frames), "other skipped frame" if self.skipped_by_breaks else "skipped frame")
+        return counted(len(self.frames), "other skipped frame" if self.skipped_by_breaks else "skipped frame")
 
 
 def _join(some: Iterable[BreakSite], sites: Sequence[BreakSite], skipped: Sequence[SkippedFrame]) -> tuple[Break, ...]:
@@ -211,7 +212,3 @@ def _by_place(frames: Iterable[SkippedFrame]) -> Sequence[SkippedFrame]:
     for frame in sorted(frames, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason)):
         found.setdefault((frame.path, frame.line), frame)
     return tuple(found.values())
-
-
-def _number(count: int, one: str) -> str:
-    return f"{count} {one}{'' if count == 1 else 's'}"

@@ -124,6 +124,11 @@ def in_words(names: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Format `1 error`, `2 errors`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def lines_of(text: str) -> list[str]:
     """Return the lines of a source as Python counts them: a form feed or U+2028 does not end one."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

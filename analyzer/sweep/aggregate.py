@@ -10,6 +10,7 @@ from tcready.schema.capture_failures import CaptureFailures
 from tcready.schema.enums import BREAKING, OF_THE_MODEL, Mode, Origin
 from tcready.schema.observation import Observation
 from tcready.schema.report import Report, TargetReport
+from tcready.schema.run import BreakSite, SkippedFrame
 from tcready.schema.static import Finding
 from tcready.schema.sweep import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
 from tcready.sweep.cache_key import Ground
@@ -211,47 +212,32 @@ def _model(row: AggregateRow, found: _Found) -> SweptModel:
 def _sites(report: Report, found: _Found) -> list[SweptSite]:
     sites: dict[Place, _Site] = {}
 
-    def at(place: Place, symbol: str, origin: Origin, what: str, message: str, *, observed: bool) -> _Site:
+    def at(of: BreakSite | SkippedFrame | Finding, what: str, message: str, *, observed: bool = True) -> _Site:
+        """Return the line of a break or a prediction of `target`, which counts there from now on."""
+        place = (of.path, of.line)
         finding = found.at(place)
         if finding is not None:
             what, message = finding.rule or what, finding.message
-        return sites.setdefault(place, _Site(symbol, origin, what, message, observed))
+        site = sites.setdefault(place, _Site(of.symbol, of.origin, what, message, observed))
+        site.targets[target.target] = None
+        return site
 
     for target in report.targets:
         if target.was_run:
             troubles = CaptureFailures.of(target.observation)
             for item in troubles.breaks:
                 first = item.first
-                site = at(
-                    (first.path, first.line),
-                    first.symbol,
-                    first.origin,
-                    first.gb_id or "",
-                    first.reason.partition("\n")[0],
-                    observed=True,
-                )
-                site.targets[target.target] = None
+                site = at(first, first.gb_id or "", first.reason.partition("\n")[0])
                 site.hits += item.hits
                 for each in target.break_sites:
                     if (each.path, each.line) == (first.path, first.line) and each.cost is not None:
                         site.operations += each.cost.ops
                         site.seconds += each.cost.seconds or 0.0
             for frame in troubles.frames:
-                reason = frame.reason.partition("\n")[0]
-                site = at((frame.path, frame.line), frame.symbol, frame.origin, "", reason, observed=True)
-                site.targets[target.target] = None
-                site.hits += 1
+                at(frame, "", frame.reason.partition("\n")[0]).hits += 1
         else:
             for finding in found.predicted.get((target.target, target.mode), ()):
-                site = at(
-                    (finding.path, finding.line),
-                    finding.symbol,
-                    finding.origin,
-                    finding.rule or "",
-                    finding.message,
-                    observed=False,
-                )
-                site.targets[target.target] = None
+                at(finding, finding.rule or "", finding.message, observed=False)
     every = [_site(place, site, found.at(place)) for place, site in sites.items()]
     return sorted(every, key=lambda site: (-len(site.models), -site.seconds, site.path, site.line))
 

@@ -20,7 +20,7 @@ from tcready.pipeline.run_selection import PlannedRun
 from tcready.portable.options import SweepOptions
 from tcready.portable.target import Target
 from tcready.schema.codec import as_json
-from tcready.schema.enums import Mode, ModeAsked, TcreadyError
+from tcready.schema.enums import Mode, ModeAsked, TcreadyError, counted
 from tcready.schema.observation import Observation, Stage
 from tcready.schema.progress import Progress, Progressing
 from tcready.schema.report import Reading, Report, TargetReport
@@ -287,7 +287,7 @@ def sweep(
                 )
                 doing = "reading and running" if run else "reading"
                 announce(
-                    f"{doing} {_number(len(things), 'file or model', 'files and models')}, {engine.slots} at a time; "
+                    f"{doing} {counted(len(things), 'file or model', 'files and models')}, {engine.slots} at a time; "
                     f"results are kept in {wanted.store}"
                 )
                 for number, each in enumerate(things):
@@ -432,7 +432,3 @@ def _failed(step: SweepStep, why: str) -> Observation:
 def _reading(options: SourceOptions) -> Reading:
     torch = ".".join(map(str, options.torch)) if options.torch else ""
     return Reading(options.mode or "both", options.low, options.plain_call, torch)
-
-
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

@@ -29,6 +29,7 @@ from tcready.portable.events.record import (
     skip_of,
 )
 from tcready.portable.events.to_schema import RawFrame
+from tcready.schema.enums import counted
 from tcready.traces.trace_files import TraceCondition, TraceEvent, events, name_of
 
 TEXT = 256 << 10
@@ -190,16 +191,12 @@ class Process:
         open_ = [each for each in self.compilations if each.row is None and each.id[1] is not None]
         if open_:
             names = ", ".join(each.name for each in open_[:3]) + (", ..." if len(open_) > 3 else "")
-            found.append(f"no end of {_counted(len(open_), 'compilation')} ({names})")
+            found.append(f"no end of {counted(len(open_), 'compilation')} ({names})")
         if self.nameless:
-            found.append(f"{_counted(self.nameless, 'compilation')} of code that it does not name")
+            found.append(f"{counted(self.nameless, 'compilation')} of code that it does not name")
         if self.unknown_strings:
-            found.append(f"names of files are missing in {_counted(self.unknown_strings, 'stack')}")
+            found.append(f"names of files are missing in {counted(self.unknown_strings, 'stack')}")
         return "; ".join(filter(None, found))
-
-
-def _counted(count: int, one: str) -> str:
-    return f"{count} {one}{'' if count == 1 else 's'}"
 
 
 def read(path: Path) -> Process:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tcready.schema.enums import STAGES, lines_of
+from tcready.schema.enums import STAGES, counted, lines_of
 from tcready.schema.enums import visible as visible
 from tcready.schema.observation import Stage
 from tcready.schema.report import TargetReport
 from tcready.schema.static import FindingTarget
 
+number = counted
 _MANY_NAMES = 4
 _MANY_CHARACTERS = 200
 
@@ -66,11 +67,6 @@ def sentence(text: str) -> str:
 def first_line(text: str) -> str:
     """Return the first nonempty line."""
     return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")
-
-
-def number(count: int, one: str, many: str | None = None) -> str:
-    """Format `1 error`, `2 errors`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def ladder(target: TargetReport) -> tuple[Stage, ...]:

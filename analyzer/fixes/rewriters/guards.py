@@ -25,14 +25,12 @@ from tcready.fixes.rewriters.conditions import (
 )
 from tcready.fixes.rewriters.operators import raising_operator
 from tcready.fixes.rewriters.rewrites import (
-    NO_TORCH,
     Decline,
     Ways,
     expression,
     in_place_of,
     is_compiling,
     line_of,
-    torch_name,
     torch_of,
     where_compiled,
 )
@@ -65,17 +63,9 @@ def rewrite_raise(place: Located) -> Ways:
         raised, negated = _raised(branch.orelse.body), True
     if raised is None:
         return
-    torch = torch_of(place)
-    if _in_try(place, branch):
-        raise Decline(CAUGHT)
-    if _tried_by_callers(place, _kind(raised)):
-        raise Decline(CAUGHT_THERE)
-    name, imports = torch
-    bad = tree_of(place, branch.test, negated)
-    if (why := overridable(place, bad)) is not None:
-        raise Decline(why)
-    text = _text(raised)
-    kind = _kind(raised)
+    name, imports = torch_of(place)
+    text, kind = _text(raised), _kind(raised)
+    bad = _checked(place, branch, kind, negated)
     body = branch.orelse.body if negated and isinstance(branch.orelse, cst.Else) else branch.body
     after = block_of(branch.body) if negated else else_of(branch)
     if kind == "AssertionError" and isinstance(branch.body if not negated else body, cst.IndentedBlock):
@@ -124,20 +114,11 @@ def rewrite_assert(place: Located) -> Ways:
     found = owner_of(place)
     if not isinstance(found, cst.Assert):
         return
-    torch = torch_name(place)
+    name, imports = torch_of(place)
     line = place.statement
-    if torch is None:
-        raise Decline(NO_TORCH)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         raise Decline("Another statement is on the line of the `assert`. Put the `assert` on a line of its own.")
-    if _in_try(place, found):
-        raise Decline(CAUGHT)
-    if _tried_by_callers(place, "AssertionError"):
-        raise Decline(CAUGHT_THERE)
-    name, imports = torch
-    tree = tree_of(place, found.test)
-    if (why := overridable(place, tree)) is not None:
-        raise Decline(why)
+    tree = _checked(place, found, "AssertionError")
     message = found.msg
     constant = message is None or (
         isinstance(message, (cst.SimpleString, cst.ConcatenatedString)) and not _is_made(message)
@@ -166,6 +147,19 @@ def rewrite_assert(place: Located) -> Ways:
         f"the compiled model raises RuntimeError instead of AssertionError{lost}",
         imports,
     )
+
+
+def _checked(place: Located, check: cst.If | cst.Assert, kind: str, negated: bool = False) -> Tree:
+    """Return the test of a check that raises `kind`. Raises Decline if code may catch that, or an operand may be no
+    tensor."""
+    if _in_try(place, check):
+        raise Decline(CAUGHT)
+    if _tried_by_callers(place, kind):
+        raise Decline(CAUGHT_THERE)
+    tree = tree_of(place, check.test, negated)
+    if (why := overridable(place, tree)) is not None:
+        raise Decline(why)
+    return tree
 
 
 def _required(tree: Tree, of_tensor: Leaves, of_python: Leaves | cst.BaseSuite) -> list[cst.BaseStatement] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.fixes.rewriters.conditions import is_exact
 from tcready.fixes.rewriters.rewrites import Decline, Ways, expression, torch_of
-from tcready.fixes.rewriters.statements import is_torch, quote
+from tcready.fixes.rewriters.statements import is_torch, quote, upwards
 from tcready.static.diagnostics.rule import Change, Rewrite
 
 if TYPE_CHECKING:
@@ -238,9 +238,9 @@ class Uses:
 
     def written(self, node: cst.BaseExpression, made: cst.BaseExpression) -> tuple[Change, ...]:
         """Return the changes, with `made` in place of `node`. Raises Decline if they are nested."""
-        inside = {whole: whole in self._around(node) for whole in self.indexed}
+        inside = {whole: whole in upwards(self.piece, node) for whole in self.indexed}
         changed = {*self.indexed, *(change.old[0] for change in self.changes)}
-        if any(each in changed for whole in self.indexed for each in self._around(whole)):
+        if any(each in changed for whole in self.indexed for each in upwards(self.piece, whole)):
             raise Decline(NESTED_INDEX)
         changes = list(self.changes)
         for whole, index in self.indexed.items():
@@ -266,11 +266,6 @@ class Uses:
         if not any(inside.values()):
             changes.insert(0, Change((node,), (made,)))
         return tuple(changes)
-
-    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        while node in self.piece.parents:
-            node = self.piece.parents[node]
-            yield node
 
     def _elsewhere(self, parent: cst.CSTNode) -> str:
         if isinstance(parent, (cst.Return, cst.Yield)):

@@ -10,7 +10,7 @@ import libcst as cst
 from tcready.fixes.rewriters.conditions import walk
 
 if TYPE_CHECKING:
-    from tcready.static.diagnostics.cst_view import Located
+    from tcready.static.diagnostics.cst_view import CstRegion, Located
     from tcready.static.frontend.source import Source
 
 
@@ -232,15 +232,11 @@ def may_read(place: Located, branch: cst.If | cst.While, node: cst.Name) -> bool
     parents = place.piece.parents
     if _is_attribute_name(place, node) or isinstance(parents.get(node), cst.AssignTarget):
         return False
-    around = {id(branch)}
-    above: cst.CSTNode = branch
-    while above in parents:
-        above = parents[above]
-        around.add(id(above))
-    if any(each is branch for each in _upwards(place, node)):
+    around = {id(each) for each in (branch, *upwards(place.piece, branch))}
+    if any(each is branch for each in upwards(place.piece, node)):
         return True
     inside: cst.CSTNode = node
-    for parent in _upwards(place, node):
+    for parent in upwards(place.piece, node):
         if isinstance(parent, cst.IndentedBlock):
             position = next((i for i, each in enumerate(parent.body) if each is inside), 0)
             for each in reversed(parent.body[:position]):
@@ -252,9 +248,10 @@ def may_read(place: Located, branch: cst.If | cst.While, node: cst.Name) -> bool
     return True
 
 
-def _upwards(place: Located, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    while node in place.piece.parents:
-        node = place.piece.parents[node]
+def upwards(piece: CstRegion, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield what is around a node, innermost first."""
+    while node in piece.parents:
+        node = piece.parents[node]
         yield node
 
 
@@ -294,7 +291,7 @@ def is_bound(place: Located, branch: cst.CSTNode, name: str) -> bool:
 def is_none_before(place: Located, branch: cst.CSTNode, name: str) -> bool:
     """Return True if the assignment above the branch sets a name to None."""
     inside = branch
-    for parent in _upwards(place, branch):
+    for parent in upwards(place.piece, branch):
         if isinstance(parent, cst.IndentedBlock):
             position = next((i for i, each in enumerate(parent.body) if each is inside), 0)
             for each in reversed(parent.body[:position]):
@@ -327,11 +324,7 @@ def is_read_after(place: Located, branch: cst.If | cst.While, name: str) -> bool
     """Return True if a name is read outside of the branch, after it or, in a loop, before it."""
     within = {id(each) for each in walk(branch)}
     end = place.piece.positions[branch].end
-    in_loop = False
-    node: cst.CSTNode = branch
-    while node in place.piece.parents:
-        node = place.piece.parents[node]
-        in_loop = in_loop or isinstance(node, (cst.For, cst.While))
+    in_loop = any(isinstance(each, (cst.For, cst.While)) for each in upwards(place.piece, branch))
     for each in place.piece.parents:
         if isinstance(each, cst.Name) and each.value == name and id(each) not in within:
             if each not in place.piece.positions or not may_read(place, branch, each):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,172 +13,134 @@ from tcready.integrations.mcp.answer import LEAST, MOST, ROOM
 from tcready.schema.enums import TcreadyError
 
 _T = TypeVar("_T")
-TARGET = (
-    "What to check: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or "
-    "a library model such as hf:bert. Paths are below the folder of the server."
-)
-ONE_TARGET = "The model: path.py::Class, path.py with one model in it, pkg.mod::Class, or hf:bert."
-Target = Annotated[str, Field(description=TARGET)]
-OneTarget = Annotated[str, Field(description=ONE_TARGET)]
-Inputs = Annotated[
-    str | None,
-    Field(
-        description="Inputs of the model: path.py::name of a value, or of a callable that returns it. Default: "
-        "the inputs from the file or from pyproject.toml; otherwise, inputs are generated."
-    ),
-]
-OneMode = Annotated[
-    Literal["infer", "train"] | None,
-    Field(description="infer (default): eval() without gradients. train: train() with loss, backward and optimizer."),
-]
-Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps, meta or auto.")]
-Timeout = Annotated[float | None, Field(description="Time limit for the run in seconds. Default: 600.", gt=0)]
-Codes = Annotated[list[str] | None, Field(description="Report only these rules. Prefixes are allowed: TCR101, TCR2.")]
-Characters = Annotated[
-    int,
-    Field(
-        description="Maximum number of characters of the answer, for text and data together. The answer says what "
-        "was left out.",
-        ge=LEAST,
-        le=MOST,
-    ),
-]
+Seconds = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The arguments that every tool has."""
+    """The arguments that every tool has. The description of each is the text below it."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    max_characters: Characters = ROOM
+    max_characters: Annotated[int, Field(ge=LEAST, le=MOST)] = ROOM
+    """Maximum number of characters of the answer, for text and data together. The answer says what was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(Arguments):
     """Arguments on how to run a model."""
 
-    inputs: Inputs = None
-    mode: OneMode = None
-    device: Device = None
-    timeout: Timeout = None
+    inputs: str | None = None
+    """Inputs of the model: path.py::name of a value, or of a callable that returns it. Default: the inputs from the
+    file or from pyproject.toml; otherwise, inputs are generated."""
+    mode: Literal["infer", "train"] | None = None
+    """infer (default): eval() without gradients. train: train() with loss, backward and optimizer."""
+    device: str | None = None
+    """cpu (the default), cuda, cuda:1, mps, meta or auto."""
+    timeout: Seconds | None = None
+    """Time limit for the run in seconds. Default: 600."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Arguments):
-    target: Target
-    run: Annotated[
-        bool,
-        Field(
-            description="Also run the model under Dynamo, in a separate process. This executes the user's code. The "
-            "answer says which predictions hold and what share of the model is captured."
-        ),
-    ] = False
-    inputs: Inputs = None
-    mode: Annotated[
-        Literal["infer", "train", "both"] | None,
-        Field(
-            description="infer (default): eval() without gradients. train: train() with loss and backward. both: one "
-            "after the other."
-        ),
-    ] = None
-    device: Device = None
-    timeout: Timeout = None
-    select: Codes = None
-    third_party: Annotated[bool, Field(description="Also list findings in installed packages.")] = False
-    skip: Annotated[
-        int, Field(description="Skip this number of findings, to continue where an answer was cut.", ge=0)
-    ] = 0
+    target: str
+    """What to check: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or a library model such
+    as hf:bert. Paths are below the folder of the server."""
+    run: bool = False
+    """Also run the model under Dynamo, in a separate process. This executes the user's code. The answer says which
+    predictions hold and what share of the model is captured."""
+    inputs: str | None = None
+    """Inputs of the model: path.py::name of a value, or of a callable that returns it. Default: the inputs from the
+    file or from pyproject.toml; otherwise, inputs are generated."""
+    mode: Literal["infer", "train", "both"] | None = None
+    """infer (default): eval() without gradients. train: train() with loss and backward. both: one after the other."""
+    device: str | None = None
+    """cpu (the default), cuda, cuda:1, mps, meta or auto."""
+    timeout: Seconds | None = None
+    """Time limit for the run in seconds. Default: 600."""
+    select: list[str] | None = None
+    """Report only these rules. Prefixes are allowed: TCR101, TCR2."""
+    third_party: bool = False
+    """Also list findings in installed packages."""
+    skip: Annotated[int, Field(ge=0)] = 0
+    """Skip this number of findings, to continue where an answer was cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleArguments(Arguments):
-    code: Annotated[
-        str | None,
-        Field(
-            description="The code or name of a rule (TCR101), a type of graph break (GB0170), or the id of a finding "
-            "or the beginning of an id (6c6c83d). Default: the list of rules."
-        ),
-    ] = None
-    target: Annotated[
-        str | None,
-        Field(
-            description="For the id of a finding: where to look for it. Default: the last run; otherwise, the folder."
-        ),
-    ] = None
+    code: str | None = None
+    """The code or name of a rule (TCR101), a type of graph break (GB0170), or the id of a finding or the beginning of
+    an id (6c6c83d). Default: the list of rules."""
+    target: str | None = None
+    """For the id of a finding: where to look for it. Default: the last run; otherwise, the folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanArguments(RunArguments):
-    target: OneTarget
-    budget: Annotated[
-        float | None,
-        Field(
-            description="Time limit for all trials in seconds. The answer says what was left out. Default: only the "
-            "timeout.",
-            gt=0,
-        ),
-    ] = None
+class OneModel(RunArguments):
+    target: str
+    """The model: path.py::Class, path.py with one model in it, pkg.mod::Class, or hf:bert."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanArguments(OneModel):
+    budget: Seconds | None = None
+    """Time limit for all trials in seconds. The answer says what was left out. Default: only the timeout."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixArguments(RunArguments):
-    target: Target
-    prove: Annotated[
-        bool,
-        Field(
-            description="Verify each change by runs of the model before and after it. This executes the user's code, "
-            "and requires a target with one model. Otherwise, only the source is read."
-        ),
-    ] = False
-    unsafe: Annotated[
-        bool,
-        Field(
-            description="Also propose changes that are not known to be safe. With prove, also propose changes for "
-            "which only one side of a branch was exercised."
-        ),
-    ] = False
-    select: Codes = None
+    target: str
+    """What to check: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or a library model such
+    as hf:bert. Paths are below the folder of the server."""
+    prove: bool = False
+    """Verify each change by runs of the model before and after it. This executes the user's code, and requires a target
+    with one model. Otherwise, only the source is read."""
+    unsafe: bool = False
+    """Also propose changes that are not known to be safe. With prove, also propose changes for which only one side of a
+    branch was exercised."""
+    select: list[str] | None = None
+    """Report only these rules. Prefixes are allowed: TCR101, TCR2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProveArguments(RunArguments):
-    patch: Annotated[
-        str,
-        Field(description="A unified diff, as written by `git diff`. Its paths are below the folder of the server."),
-    ]
-    target: OneTarget
-    settings: Annotated[
-        list[str] | None,
-        Field(
-            description="Settings of torch._dynamo.config that belong to the patch: `capture_scalar_outputs` (set to "
-            "True), `recompile_limit=64`, or a line from the answer of `fix`."
-        ),
-    ] = None
+    patch: str
+    """A unified diff, as written by `git diff`. Its paths are below the folder of the server."""
+    target: str
+    """The model: path.py::Class, path.py with one model in it, pkg.mod::Class, or hf:bert."""
+    settings: list[str] | None = None
+    """Settings of torch._dynamo.config that belong to the patch: `capture_scalar_outputs` (set to True),
+    `recompile_limit=64`, or a line from the answer of `fix`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchArguments(RunArguments):
-    target: OneTarget
-    budget: Annotated[
-        float,
-        Field(
-            description="Time limit for everything in seconds, including the run before the measurements. The answer "
-            "says what was left out.",
-            gt=0,
-        ),
-    ] = 120.0
-    quick: Annotated[
-        bool, Field(description="Measure only eager mode and the default of torch.compile, with one cold start.")
-    ] = True
+class BenchArguments(OneModel):
+    budget: Seconds = 120.0
+    """Time limit for everything in seconds, including the run before the measurements. The answer says what was left
+    out."""
+    quick: bool = True
+    """Measure only eager mode and the default of torch.compile, with one cold start."""
 
 
 def schema_of(kind: type[Arguments]) -> dict[str, Any]:
     """Return the JSON Schema of the arguments."""
     found: dict[str, Any] = TypeAdapter(kind).json_schema()
     found.pop("title", None)
-    for each in found["properties"].values():
+    described = _descriptions(kind)
+    for name, each in found["properties"].items():
         each.pop("title", None)
+        each["description"] = described[name]
+    return found
+
+
+def _descriptions(kind: type[Arguments]) -> dict[str, str]:
+    """Return the text below each field, also of the base classes."""
+    found: dict[str, str] = {}
+    for each in kind.__mro__[:-1]:
+        tree = ast.parse(inspect.getsource(each))
+        for field, text in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                found.setdefault(ast.unparse(field.target), " ".join(ast.literal_eval(text.value).split()))
     return found
 
 

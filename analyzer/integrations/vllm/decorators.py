@@ -15,6 +15,7 @@ from typing import Literal
 
 from tcready.schema.serving import ServedClass
 from tcready.static.domain.mro import linearise
+from tcready.static.domain.scope import last_name
 from tcready.static.frontend.index import (
     Binding,
     ClassInfo,
@@ -187,7 +188,7 @@ class _Reader:
                 return self._of_name(node, module, unread)
             if not isinstance(node, ast.Call):
                 return unread
-            partial = _last_name(node.func) == "partial" and bool(node.args)
+            partial = last_name(node.func) == "partial" and bool(node.args)
             inner = self._reading(node.args[0] if partial else node.func, module)
             if inner is None:
                 return None if self._is_application(node, module) else unread
@@ -201,7 +202,7 @@ class _Reader:
             self.busy.discard(node)
 
     def _of_name(self, node: ast.Name | ast.Attribute, module: ModuleInfo, unread: _Reading) -> _Reading | None:
-        name = _last_name(node)
+        name = last_name(node)
         found = list(self._lookup(node, module))
         imported = {b.name for _, b in found if isinstance(b, Import)} & {DECORATOR, IGNORED}
         if len(imported) == 1:  # whatever stands in for it where the engine is not installed
@@ -255,7 +256,7 @@ class _Reader:
                 if not every and not _mentions(named, self.classes):
                     continue
                 found = [b for _, b in self._lookup(named, current.module) if isinstance(b, ClassInfo)]
-                found = found or self.local.get((current.module.name, _last_name(named)), [])
+                found = found or self.local.get((current.module.name, last_name(named)), [])
                 dynamic = not isinstance(named, (ast.Name, ast.Attribute)) and _mentions(named, self.classes)
                 if not found and dynamic:
                     unread = unread or ast.unparse(node)
@@ -323,10 +324,10 @@ class _Reader:
             for node in ast.walk(module.source.tree):
                 if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                     continue
-                if node in understood or _last_name(node) not in self.decorators:
+                if node in understood or last_name(node) not in self.decorators:
                     continue
                 imported = {b.name for _, b in self._lookup(node, module) if isinstance(b, Import)}
-                if {DECORATOR, IGNORED} & {_last_name(node), *imported}:
+                if {DECORATOR, IGNORED} & {last_name(node), *imported}:
                     yield f"{module.path}:{node.lineno}: what {ast.unparse(node)} is used for"
 
     # Dimensions
@@ -359,7 +360,7 @@ class _Reader:
             pairs = list(zip(node.keys, node.values, strict=True))
             if all(isinstance(key, ast.Constant) for key, _ in pairs):
                 return tuple((str(getattr(key, "value", "")), ast.unparse(value)) for key, value in pairs)
-        elif isinstance(node, ast.Call) and _last_name(node.func) == "dict" and not node.args:
+        elif isinstance(node, ast.Call) and last_name(node.func) == "dict" and not node.args:
             if all(each.arg for each in node.keywords):
                 return tuple((str(each.arg), ast.unparse(each.value)) for each in node.keywords)
         elif isinstance(node, (ast.Name, ast.Attribute)) and node not in self.busy:
@@ -397,11 +398,7 @@ def _names(binding: Binding, words: set[str]) -> bool:
 
 
 def _mentions(node: ast.AST, words: set[str]) -> bool:
-    return any(_last_name(each) in words for each in ast.walk(node))
-
-
-def _last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return any(isinstance(each, ast.expr) and last_name(each) in words for each in ast.walk(node))
 
 
 def _dotted(node: ast.expr) -> list[str]:
@@ -441,12 +438,12 @@ def _is_tensor(annotation: ast.expr) -> bool:
             return _is_tensor(ast.parse(annotation.value, mode="eval").body)
         except SyntaxError:
             return False
-    if isinstance(annotation, ast.Subscript) and _last_name(annotation.value) in ("Optional", "Union"):
+    if isinstance(annotation, ast.Subscript) and last_name(annotation.value) in ("Optional", "Union"):
         inside = annotation.slice
         parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
     elif isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
         parts = [annotation.left, annotation.right]
     else:
-        return _last_name(annotation) in TENSORS
+        return last_name(annotation) in TENSORS
     kinds = [each for each in parts if not _is_none(each)]
     return len(kinds) == 1 and _is_tensor(kinds[0])

@@ -17,6 +17,7 @@ from tcready.integrations.vllm.decorators import DECORATOR, IGNORED, Text, find_
 from tcready.schema.code_line import Frame
 from tcready.schema.display_paths import display_path, import_name
 from tcready.schema.serving import ServedClass, ServedOperator
+from tcready.static.domain.scope import last_name
 from tcready.static.frontend.module_search import default_search_path, find_module
 
 PACKAGE = "vllm"
@@ -148,7 +149,7 @@ def _read(tree: ast.Module, shown: str) -> _File:
                 splitting=(*found.splitting, *(_splitting(node) if node.name == SETTINGS else ())),
             )
         elif isinstance(node, ast.Call):
-            name = _last_name(node.func)
+            name = last_name(node.func)
             if name == REGISTERING:
                 found = replace(found, operators=(*found.operators, *_registered(node, functions, shown)))
             elif name == "compile" and (whole := _argument(node, "fullgraph")) is not None:
@@ -190,10 +191,10 @@ def _operator_class(node: ast.ClassDef, shown: str) -> Iterator[OperatorClass]:
         isinstance(each, ast.Call)
         and isinstance(each.func, ast.Attribute)
         and each.func.attr.startswith("register")
-        and _last_name(each.func.value) == CUSTOM_OP
+        and last_name(each.func.value) == CUSTOM_OP
         for each in node.decorator_list
     )
-    if not registered and CUSTOM_OP not in map(_last_name, node.bases):
+    if not registered and CUSTOM_OP not in map(last_name, node.bases):
         return
     methods = tuple(
         (each.name, each.lineno, each.end_lineno or each.lineno)
@@ -219,10 +220,10 @@ def _splitting(settings: ast.ClassDef) -> Iterator[str]:
         if value is None:
             continue
         for target in targets:
-            name = _last_name(target)
+            name = last_name(target)
             lists[name] = (*lists.get(name, ()), *_operators_in(value))
             if name == SPLITTING:
-                taken |= {_last_name(each) for each in ast.walk(value) if isinstance(each, (ast.Name, ast.Attribute))}
+                taken |= {last_name(each) for each in ast.walk(value) if isinstance(each, (ast.Name, ast.Attribute))}
     for name in lists:
         if name in taken:
             yield from lists[name]
@@ -246,11 +247,6 @@ def _argument(call: ast.Call, name: str, position: int | None = None) -> ast.exp
     if position is not None and position < len(call.args):
         return call.args[position]
     return None
-
-
-def _last_name(node: ast.expr) -> str:
-    """Return `register` for `CustomOp.register`, the name itself for a name; empty for anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _version(folder: Path) -> str | None:

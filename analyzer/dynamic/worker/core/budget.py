@@ -6,6 +6,8 @@ import time
 
 from tcready.dynamic.worker.core import distributed
 from tcready.dynamic.worker.core.context import Context
+from tcready.dynamic.worker.core.journal import BUDGET_SPENT
+from tcready.schema.enums import StageName
 
 
 def left(context: Context) -> float | None:
@@ -18,6 +20,15 @@ def left(context: Context) -> float | None:
     if budget is None:
         return None
     return distributed.agree_on_seconds(budget - (time.monotonic() - context.extras_since), context.work)
+
+
+def begins(context: Context, stage: StageName, doing: str) -> bool:
+    """Begin a stage. If the budget is spent, end it, and return False."""
+    context.journal.begin(stage, doing)
+    if spent(context):
+        context.journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+        return False
+    return True
 
 
 def spent(context: Context) -> bool:

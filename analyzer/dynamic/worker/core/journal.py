@@ -13,6 +13,7 @@ from tcready.dynamic.worker.core.frames import is_user_file
 from tcready.dynamic.worker.core.request import LEFT, State, Work, stages_after, write_json
 from tcready.schema.display_paths import display_path
 from tcready.schema.enums import InputsSource, StageName, StageReason, StageState
+from tcready.schema.enums import counted as counted
 from tcready.schema.observation import Observation, Stage
 
 NOT_REQUESTED = "not asked for"
@@ -149,11 +150,6 @@ class Journal:
                 self.news,
             )
             write_json(self.state_path, state)
-
-
-def counted(number: int, noun: str) -> str:
-    """Format a number with its noun: `1 graph`, `2 graphs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def one_line(error: BaseException, root: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.budget import begins, spent
 from tcready.dynamic.worker.core.calling import compile_error, settle
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
@@ -47,9 +47,7 @@ class _MismatchError(Exception):
 def run(context: Context) -> None:
     """Run the stage. Errors end the stage but not the run; each step is in the journal before the next begins."""
     journal = context.journal
-    journal.begin("backend", "backend: loading Inductor")
-    if spent(context):
-        journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+    if not begins(context, "backend", "backend: loading Inductor"):
         return
     try:
         if missing := missing_toolchain(context.work.options.device, context):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.budget import begins, spent
 from tcready.dynamic.worker.core.context import Context
 from tcready.dynamic.worker.core.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.core.step import Step
@@ -146,9 +146,7 @@ class _Study:
 def run(context: Context) -> None:
     """Run the stage. Errors end the stage but not the run."""
     journal = context.journal
-    journal.begin("plan", "plan")
-    if spent(context):
-        journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+    if not begins(context, "plan", "plan"):
         return
     try:
         tree = tree_of(node_of(module) for module in journal.observation.modules)

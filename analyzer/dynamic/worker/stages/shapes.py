@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.core.budget import spent
+from tcready.dynamic.worker.core.budget import begins, spent
 from tcready.dynamic.worker.core.calling import call, settle
 from tcready.dynamic.worker.core.case import Case
 from tcready.dynamic.worker.core.context import Context
@@ -128,10 +128,7 @@ def _wrong(call: ShapeCall) -> tuple[str, str]:
 def run(context: Context) -> None:
     """Run the study and leave it in the journal."""
     study = Study(context)
-    journal = context.journal
-    journal.begin("shapes", "shapes")
-    if spent(context):
-        journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+    if not begins(context, "shapes", "shapes"):
         return
     failure: str | None = None
     reason: StageReason = "error"
