@@ -46,9 +46,7 @@ class ReadOptions:
     exclude: tuple[str, ...] = option(
         "list", "Files and folders to skip when a folder is read.", metavar="GLOBS", places="project"
     )
-    """Globs of files and folders that are skipped when a folder is read."""
     low: bool = option("flag", "Also report low-confidence findings, as notes.", places="project")
-    """Report findings of low confidence."""
     plain_call: bool = option(
         "flag",
         "Assume that a model that takes targets (labels) is called without them and without other optional inputs.",
@@ -143,9 +141,7 @@ class RunOptions:
         "With --mode train: also compile the step of an optimizer (AdamW), and the whole training step.",
         places="project worker",
     )
-    """In training also compile `AdamW.step`, and a function that contains the whole step."""
     fullgraph: bool = option("flag", "Try fullgraph=True even if the default run has breaks.", places="project worker")
-    """Try `fullgraph=True` even if the default run has breaks."""
     shapes: bool = option(
         "flag", "Vary the sizes of the inputs. Report what recompiles and what to do about it.", places="project worker"
     )
@@ -157,7 +153,6 @@ class RunOptions:
     )
     """Prove regions and measure placements of `torch.compile`."""
     backend: bool = option("flag", "Also compile with Inductor.", places="project worker")
-    """Compile with Inductor."""
     budget: float | None = option(
         "number",
         "Time limit for --fullgraph, --shapes, --plan and --backend together. The report lists what was left out.",
@@ -180,7 +175,6 @@ class RunOptions:
     python: str | None = option(
         "text", "Python interpreter to run the model with.", metavar="EXE", completes="files", places="project worker"
     )
-    """The interpreter; None: the current one."""
     launcher: tuple[str, ...] = option(
         "command", 'Command that starts the interpreter, such as "srun -n1".', metavar="COMMAND", places="worker"
     )
@@ -297,7 +291,6 @@ class ReportOptions:
     baseline: str | None = option(
         "text", "Report only findings that are not in this baseline.", metavar="FILE", places="project"
     )
-    """A file of known findings: only others are reported."""
     write_baseline: str | None = option(
         "text",
         "Write the findings to this file, for use with --baseline. They do not fail this run.",
@@ -305,7 +298,6 @@ class ReportOptions:
         writes=True,
     )
     diff_base: str | None = option("text", "Report only findings on lines changed since REV (git).", metavar="REV")
-    """A git revision: only findings on lines that changed since are reported."""
     fail_on: Level = option(
         "choice",
         "Exit 1 if there is a finding at this level or above.",
@@ -317,7 +309,6 @@ class ReportOptions:
     third_party: bool = option(
         "flag", "Show findings in installed packages one by one, and fail on them too.", keyword=False, places="project"
     )
-    """Findings in installed packages fail, too."""
     serving: Engine | None = option(
         "choice",
         "For each finding, report what the compile pipeline of a serving engine makes of it. The "

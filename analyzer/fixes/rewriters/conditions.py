@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import libcst as cst
-from tcready.fixes.rewriters.rewrites import Decline, expression, in_parentheses, torch_of
+from tcready.fixes.rewriters.rewrites import Decline, expression, in_parentheses, joined, torch_of
 from tcready.static.diagnostics.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -174,11 +174,8 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
 def as_tensor(place: Located, torch: str, tree: Tree, beside: cst.BaseExpression | None = None) -> cst.BaseExpression:
     """Return a test of tensors as one bool tensor; operands that are made on the CPU go to the device of `beside`."""
     if isinstance(tree, Joined):
-        made = as_tensor(place, torch, tree.parts[0], beside)
-        for part in tree.parts[1:]:
-            name = "logical_and" if tree.every else "logical_or"
-            made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part, beside))
-        return made
+        parts = (as_tensor(place, torch, part, beside) for part in tree.parts)
+        return joined(torch, "and" if tree.every else "or", parts)
     made = without_conversion(torch, tree.node)
     if tree.negated:
         made = expression(f"{torch}.logical_not(a)", a=made)
@@ -297,11 +294,9 @@ def without_conversion(torch: str, node: cst.BaseExpression) -> cst.BaseExpressi
     if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
         operands = [_read_exactly(torch, number, values) for number in range(len(values))]
-        made: cst.BaseExpression | None = None
-        for left, each, right in zip(operands, node.comparisons, operands[1:], strict=False):
-            one = cst.Comparison(left, [each.with_changes(comparator=right)])
-            made = one if made is None else expression(f"{torch}.logical_and(a, b)", a=made, b=one)
-        assert made is not None
+        links = zip(operands, node.comparisons, operands[1:], strict=False)
+        parts = (cst.Comparison(left, [each.with_changes(comparator=right)]) for left, each, right in links)
+        made = joined(torch, "and", parts)
         return made.with_changes(lpar=node.lpar, rpar=node.rpar) if len(values) == 2 else made
     return node
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,11 @@ def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
     made = cst.parse_expression(code).visit(_Fill(parts))
     assert isinstance(made, cst.BaseExpression)
     return made
+
+
+def joined(torch: str, word: str, parts: Iterable[cst.BaseExpression]) -> cst.BaseExpression:
+    """Return tensors joined by `torch.logical_and` or `logical_or`; the only one if there is one."""
+    return functools.reduce(lambda a, b: expression(f"{torch}.logical_{word}(a, b)", a=a, b=b), parts)
 
 
 class _Fill(cst.CSTTransformer):

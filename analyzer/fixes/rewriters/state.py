@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tcready.static.diagnostics.cst_view import CstRegion, Located
 
 CONVERSIONS = frozenset("to float double half bfloat16 long int bool cpu cuda type contiguous".split())
+LARGE = "`self.{}` may exceed 64 bits, the range of an integer tensor. Count outside of the compiled code."
 SCOPES = frozenset("no_grad enable_grad inference_mode autocast".split())
 """Context managers of torch that Dynamo traces if they are created in the `with` itself."""
 
@@ -132,10 +133,7 @@ def _why_a_number(tree: ast.Module, around: ast.ClassDef, name: str, start: ast.
         if isinstance(parent, ast.AugAssign) and parent.target is node:
             fraction = isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, float)
             if whole and isinstance(parent.op, ast.Mult):
-                return (
-                    f"`self.{name}` may exceed 64 bits, the range of an integer tensor. Count outside of the "
-                    "compiled code."
-                )
+                return LARGE.format(name)
             if not isinstance(parent.op, (ast.Add, ast.Sub, ast.Mult)) or (whole and fraction):
                 return (
                     f"`self.{name}` changes its type, and a buffer keeps its dtype. Start with a float, or count in "
@@ -152,10 +150,7 @@ def _why_a_number(tree: ast.Module, around: ast.ClassDef, name: str, start: ast.
                 )
             grows = (ast.Mult, ast.Pow, ast.LShift)
             if whole and any(isinstance(n, ast.BinOp) and isinstance(n.op, grows) for n in ast.walk(parent)):
-                return (
-                    f"`self.{name}` may exceed 64 bits, the range of an integer tensor. Count outside of the "
-                    "compiled code."
-                )
+                return LARGE.format(name)
             continue
         used: ast.AST = node
         while isinstance(around_it := parents[used], (ast.BinOp, ast.UnaryOp)):

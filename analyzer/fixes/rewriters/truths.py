@@ -22,6 +22,7 @@ from tcready.fixes.rewriters.rewrites import (
     Ways,
     bare,
     expression,
+    joined,
     line_of,
     torch_name,
     torch_of,
@@ -152,13 +153,9 @@ def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
         and isinstance(right, cst.Tuple)
         and len(left.elements) == len(right.elements) > 0
     ):
-        same = isinstance(only.operator, cst.Equal)
-        joined: cst.BaseExpression | None = None
-        for a, b in zip(left.elements, right.elements, strict=True):
-            one = expression(f"a {'==' if same else '!='} b", a=a.value, b=b.value)
-            word = "and" if same else "or"
-            joined = one if joined is None else expression(f"{torch}.logical_{word}(a, b)", a=joined, b=one)
-        return joined
+        sign, word = ("==", "and") if isinstance(only.operator, cst.Equal) else ("!=", "or")
+        pairs = zip(left.elements, right.elements, strict=True)
+        return joined(torch, word, (expression(f"a {sign} b", a=a.value, b=b.value) for a, b in pairs))
     return None
 
 
@@ -168,13 +165,9 @@ def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
     name, given = call.func.value, call.args[0].value
     if name in ("any", "all"):
         if isinstance(given, (cst.List, cst.Tuple)):
-            made: cst.BaseExpression | None = None
-            word = "or" if name == "any" else "and"
-            for each in given.elements:
-                if isinstance(each, cst.StarredElement):
-                    return None
-                made = each.value if made is None else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
-            return made if len(given.elements) > 1 else None
+            if len(given.elements) < 2 or any(isinstance(each, cst.StarredElement) for each in given.elements):
+                return None
+            return joined(torch, "or" if name == "any" else "and", (each.value for each in given.elements))
         if isinstance(given, cst.ListComp):
             is_picked = bool(given.for_in.ifs) or given.for_in.inner_for_in is not None
             return None if is_picked else expression(f"{torch}.stack(a).{name}()", a=given)
