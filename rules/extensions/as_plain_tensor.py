@@ -1,4 +1,4 @@
-"""A tensor is cast to plain `torch.Tensor`, or created by a subclass with an `__init__` that lacks arguments."""
+"""A tensor is cast to plain `torch.Tensor`, or created by a subclass that lacks `__init__` arguments."""
 
 from tcready.fixes.rewriters.names import method_of_tensor
 from tcready.static.diagnostics.rule import Claim, Rule
