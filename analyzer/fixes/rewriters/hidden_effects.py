@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.fixes.rewriters.conditions import in_order
+from tcready.fixes.rewriters.numbers import function_name
 from tcready.static.diagnostics.cst_view import names_in
 
 if TYPE_CHECKING:
@@ -48,60 +50,25 @@ def hidden_effect(place: Located, *nodes: cst.CSTNode, called: cst.BaseExpressio
     """Return why evaluating `nodes`, or passing them to `called`, which prints, logs or warns, may run a function of
     the file that has an effect."""
     members = place.source.derive(_Members)
-    for call in (each for node in nodes for each in _calls(node)):
-        if isinstance(call.func, cst.Name) and call.func.value in members.given:
+    inside = [each for node in nodes for each in in_order(node)]
+    for call in inside:
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value in members.given:
             return HIDDEN.format(call.func.value)
     if isinstance(called, cst.Name) and called.value in members.given - members.messages:
         return HIDDEN.format(called.value)
-    if called is not None and _named(called) in ("warn", "warn_explicit"):
-        if any(members.is_made(name) for node in nodes for name in _names(node)):
+    if called is not None and function_name(called) in ("warn", "warn_explicit"):
+        if any(members.is_made(each.value) for each in inside if isinstance(each, cst.Name)):
             return HIDDEN.format("__init__")
-    attributes = {name for node in nodes for name in _attributes(node)}
+    read = [*inside, *(in_order(called) if isinstance(called, cst.Attribute) else ())]
+    attributes = {each.attr.value for each in read if isinstance(each, cst.Attribute)}
     if isinstance(called, cst.Attribute):
-        attributes |= {*_attributes(called), *OF_ACCESS, *OF_LOGGING}
-    if any(_formats_by_key(node) for node in nodes):
+        attributes |= {*OF_ACCESS, *OF_LOGGING}
+    # a format string may name items: `"%(name)s"`, `"{0[name]}"`
+    if any(isinstance(each, cst.SimpleString) and ("%(" in each.value or "[" in each.value) for each in inside):
         attributes.add("__getitem__")
-    name = members.effect(attributes, any(_is_object(node) for node in nodes))
+    # what has a name may be an object
+    name = members.effect(attributes, any(isinstance(each, cst.Name) for each in inside))
     return None if name is None else HIDDEN.format(name)
-
-
-def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
-    if isinstance(node, cst.Call):
-        yield node
-    for child in node.children:
-        yield from _calls(child)
-
-
-def _attributes(node: cst.CSTNode) -> Iterator[str]:
-    if isinstance(node, cst.Attribute):
-        yield node.attr.value
-    for child in node.children:
-        yield from _attributes(child)
-
-
-def _names(node: cst.CSTNode) -> Iterator[str]:
-    """Return the names there."""
-    if isinstance(node, cst.Name):
-        yield node.value
-    for child in node.children:
-        yield from _names(child)
-
-
-def _named(func: cst.BaseExpression) -> str:
-    name = func.attr if isinstance(func, cst.Attribute) else func
-    return name.value if isinstance(name, cst.Name) else ""
-
-
-def _formats_by_key(node: cst.CSTNode) -> bool:
-    """Return True if a format string names items: `"%(name)s"`, `"{0[name]}"`."""
-    if isinstance(node, cst.SimpleString):
-        return "%(" in node.value or "[" in node.value
-    return any(_formats_by_key(child) for child in node.children)
-
-
-def _is_object(node: cst.CSTNode) -> bool:
-    """Return True if something there has a name, and may be an object."""
-    return isinstance(node, cst.Name) or any(_is_object(child) for child in node.children)
 
 
 def _is_special(name: str) -> bool:
