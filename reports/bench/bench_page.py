@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcready.reports.bench.bench_view import (
-    CHECK_WORD,
-    COSTS,
-    WORK,
-    BenchTable,
-    answer,
-    case_title,
-    columns_of_times,
-    facts,
-    new_notes,
-    noise_of,
-    table,
-    ways,
-)
+from tcready.reports.bench import bench_view
 from tcready.reports.bench.charts import case_charts, charts
 from tcready.reports.html.drawing import Chart
 from tcready.schema.bench import Bench, BenchCase, CheckItem
@@ -26,7 +13,7 @@ from tcready.schema.bench import Bench, BenchCase, CheckItem
 @dataclass(frozen=True)
 class CaseView:
     title: str
-    tables: tuple[tuple[str, BenchTable], ...]
+    tables: tuple[tuple[str, bench_view.BenchTable], ...]
     """Each with its caption."""
     notes: tuple[tuple[str, str], ...]
     """Notes on an arm that are in none of its columns."""
@@ -50,20 +37,26 @@ class BenchView:
 
 
 def bench_page(bench: Bench) -> BenchView:
-    def tables(case: BenchCase) -> tuple[tuple[str, BenchTable], ...]:
-        named = (("A warm call", columns_of_times(case)), ("Its work", WORK), ("What compiling costs", COSTS))
-        return tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings)
+    def tables(case: BenchCase) -> tuple[tuple[str, bench_view.BenchTable], ...]:
+        named = (
+            ("A warm call", bench_view.columns_of_times(case)),
+            ("Its work", bench_view.WORK),
+            ("What compiling costs", bench_view.COSTS),
+        )
+        return tuple((name, shown) for name, columns in named if (shown := bench_view.table(case, columns)).headings)
 
     return BenchView(
         bench=bench,
-        word=answer(bench),
-        ways=tuple(ways(bench)),
+        word=bench_view.answer(bench),
+        ways=tuple(bench_view.ways(bench)),
         cases=tuple(
-            CaseView(case_title(case), tables(case), notes, case_charts(case), noise_of(bench, case))
-            for case, notes in new_notes(bench)
+            CaseView(
+                bench_view.case_title(case), tables(case), notes, case_charts(case), bench_view.noise_of(bench, case)
+            )
+            for case, notes in bench_view.new_notes(bench)
         ),
         charts=charts(bench),
-        facts=tuple((label, text) for label, text in facts(bench) if label != "stack"),
-        checklist=tuple((item, CHECK_WORD[item.state]) for item in bench.checklist),
+        facts=tuple((label, text) for label, text in bench_view.facts(bench) if label != "stack"),
+        checklist=tuple((item, bench_view.CHECK_WORD[item.state]) for item in bench.checklist),
         arms=tuple({arm.arm: arm.code for case in bench.cases for arm in case.arms if arm.code}.items()),
     )

@@ -5,21 +5,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
+from tcready.reports.shared import wording
 from tcready.reports.shared.next_steps import NextStep, verdict_words
 from tcready.reports.shared.phrases import duration, ladder, named_target, number, percent
 from tcready.reports.shared.trace_wording import mode_words
-from tcready.reports.shared.wording import (
-    STAGE_SIGN,
-    code_of,
-    how_to_prove,
-    in_order,
-    predicted_for,
-    region_word,
-    times_note,
-    training_rows,
-    verdict_sentence,
-    visible,
-)
 from tcready.reports.text.column_width import cell_len
 from tcready.reports.text.full import (
     LEVEL_STYLE,
@@ -112,9 +101,9 @@ class BriefText(LongText):
         self.summaries()
         self.line()
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
-        loud = in_order(f for f in single if f.level != "note")
+        loud = wording.in_order(f for f in single if f.level != "note")
         last_on_line = {(finding.path, finding.line): finding for finding in loud}
-        notes = in_order(f for f in single if f.level == "note")
+        notes = wording.in_order(f for f in single if f.level == "note")
         for finding in [*loud, *notes][: self.layout.findings]:
             is_last = last_on_line.get((finding.path, finding.line)) is finding
             self.brief(finding, code=self.layout.code and is_last)
@@ -144,14 +133,14 @@ class BriefText(LongText):
         self.listing("skipped files", skipped, SHOWN_PLACES)
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
         if single and not self.layout.is_short:
-            name = self.names[(loud or notes)[0].fingerprint]
-            more = f"`tcready explain {name}{visible(self.stored)}` explains that finding; `-v` shows the full report."
+            named = f"{self.names[(loud or notes)[0].fingerprint]}{wording.visible(self.stored)}"
+            more = f"`tcready explain {named}` explains that finding; `-v` shows the full report."
             if self.of_a_result:
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         if read and not ran and not self.stored and not self.of_a_result:
             how = "`--run` runs a model, with generated inputs unless `--inputs` names some."
-            more = f"Nothing was run{predicted_for(report)}: {how}"
+            more = f"Nothing was run{wording.predicted_for(report)}: {how}"
             self.wrapped("", more, "dim")
         self.counts()
 
@@ -159,7 +148,7 @@ class BriefText(LongText):
 
     def reason(self, target: TargetReport) -> str:
         """Return the reason in fewer words than in the long form."""
-        return verdict_words(target) or verdict_sentence(target)
+        return verdict_words(target) or wording.verdict_sentence(target)
 
     def step(self, lead: str, step: NextStep) -> None:
         """Write a step with no more than a few of its lines."""
@@ -173,18 +162,18 @@ class BriefText(LongText):
     def brief(self, finding: Finding, *, code: bool) -> None:
         if any(target.observation.bench is not None for target in self.given.targets):
             place = f"{finding.path}:{finding.line}:{finding.column}:"
-            what = f"{code_of(finding)} {finding.level} {finding.message}"
+            what = f"{wording.code_of(finding)} {finding.level} {finding.message}"
             name = self.names[finding.fingerprint]
             self.wrapped("", f"{place} {what} ({_known(finding)}) {name}", LEVEL_STYLE[finding.level])
             if code:
                 self.source(finding, caret=False)
             return
         self.line(
-            (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
+            (f"{wording.visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
             " ",
-            (f"{visible(code_of(finding))} {finding.level}", LEVEL_STYLE[finding.level]),
-            f" {visible(finding.message)} ",
-            (f"({_known(finding)}) {visible(self.names[finding.fingerprint])}", "dim"),
+            (f"{wording.visible(wording.code_of(finding))} {finding.level}", LEVEL_STYLE[finding.level]),
+            f" {wording.visible(finding.message)} ",
+            (f"({_known(finding)}) {wording.visible(self.names[finding.fingerprint])}", "dim"),
         )
         if code:
             self.source(finding, caret=False)
@@ -212,9 +201,9 @@ class BriefText(LongText):
         if self.layout.is_short:
             return
         self.stages(target)
-        if seen.coverage is not None and (note := times_note(seen.coverage)):
+        if seen.coverage is not None and (note := wording.times_note(seen.coverage)):
             self.row("times", note)
-        for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
+        for index, line in enumerate(wording.training_rows(seen.training) if seen.training else ()):
             self.row("" if index else "training", line)
         self.line()
         if not self.layout.details:
@@ -240,11 +229,13 @@ class BriefText(LongText):
         for state, words in words_of.items():
             names = ", ".join(stage.stage for stage in stages if stage.state == state)
             if names:
-                self.wrapped(f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state])
+                self.wrapped(
+                    f"  {wording.STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]
+                )
         for stage in stages:
             if stage.state == "fail":
                 took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
-                lead = f"  {STAGE_SIGN['fail']} {stage.stage}: "
+                lead = f"  {wording.STAGE_SIGN['fail']} {stage.stage}: "
                 self.wrapped(lead, (stage.detail or "failed") + took, lead_style=STAGE_STYLE["fail"])
 
     def regions(self, target: TargetReport) -> None:
@@ -255,17 +246,17 @@ class BriefText(LongText):
         about = "" if target.was_run else f" of {named_target(target, self.given.targets)}"
         self.wrapped("  compile regions", about, style="dim", lead_style="bold")
         shown = modules[:SHOWN_REGIONS]
-        names = [visible(region.name) for region in shown]
+        names = [wording.visible(region.name) for region in shown]
         wide = min(max(map(cell_len, names)), MANY_CELLS)
         for name, region in zip(names, shown, strict=True):
             shares = ((region.time_share, "time"), (region.ops_share, "operations"))
-            facts = [region_word(region, target)]
+            facts = [wording.region_word(region, target)]
             facts += [number(region.instances, "instance")] if region.instances else []
             facts += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
             self.wrapped(f"    {name}{' ' * (wide - cell_len(name))}  ", ", ".join(facts), lead_style="")
         if len(modules) > SHOWN_REGIONS:
             self.line((f"    ... and {len(modules) - SHOWN_REGIONS} more ({self.in_full})", "dim"))
-        if proof := how_to_prove(target, self.given):
+        if proof := wording.how_to_prove(target, self.given):
             self.wrapped("    ", proof, style="dim")
         self.line()
 

@@ -10,19 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tcready.reports.shared import phrases, wording
+from tcready.reports.shared import phrases, trace_wording, wording
 from tcready.reports.shared.next_steps import NextStep, steps, steps_for_source
 from tcready.reports.shared.ranks_wording import rows as rank_rows
 from tcready.reports.shared.serving_wording import rows as serving_rows
-from tcready.reports.shared.trace_wording import (
-    advice_words,
-    compile_time_sentence,
-    difference_sentence,
-    kernel_sentence,
-    mode_words,
-    recompiled_when,
-    trace_sentence,
-)
 from tcready.reports.text.column_width import cell_len
 from tcready.reports.text.terminal_layout import Write, rows_of, source_window
 from tcready.schema.capture_failures import CaptureFailures
@@ -201,7 +192,7 @@ class LongText:
     def target(self, target: TargetReport) -> None:
         seen = target.observation
         self.line((wording.visible(phrases.named_target(target, self.given.targets)), "bold underline"))
-        about: list[str] = [mode_words(target)]
+        about: list[str] = [trace_wording.mode_words(target)]
         about += [f"{key} {value}" for key, value in environment_words(target)]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
@@ -264,7 +255,7 @@ class LongText:
         """Write each recompiled function, and the guards that failed."""
         seen = target.observation
         for index, event in enumerate(seen.recompiles[:most]):
-            same = recompiled_when(event, seen.trace)
+            same = trace_wording.recompiled_when(event, seen.trace)
             reasons = "; ".join(event.reasons) or "no reason recorded"
             place = f"{event.path}:{event.line} {event.symbol}".rstrip()
             self.row("" if index else "recompiles", f"{place} {same}: {reasons}")
@@ -280,22 +271,22 @@ class LongText:
         trace = target.observation.trace
         if trace is None:
             return
-        self.row("trace", trace_sentence(trace))
+        self.row("trace", trace_wording.trace_sentence(trace))
         for process in trace.processes:
             if process.lacks:
                 self.row("", f"{process.file}: {process.lacks}")
         for index, time in enumerate(trace.compile_times[:most]):
             place = f"{time.path}:{time.line} {time.symbol}"
-            self.row("" if index else "compiling", f"{place}: {compile_time_sentence(time)}")
+            self.row("" if index else "compiling", f"{place}: {trace_wording.compile_time_sentence(time)}")
         self.left_out(len(trace.compile_times), most)
         for index, found in enumerate(trace.differences[:most]):
-            self.row("" if index else "ranks differ", difference_sentence(found))
+            self.row("" if index else "ranks differ", trace_wording.difference_sentence(found))
         self.left_out(len(trace.differences), most)
         for index, kernel in enumerate(trace.kernels[:most]):
-            self.row("" if index else "kernels", f"{kernel.name}: {kernel_sentence(kernel)}")
+            self.row("" if index else "kernels", f"{kernel.name}: {trace_wording.kernel_sentence(kernel)}")
         self.left_out(len(trace.kernels), most)
         for index, item in enumerate(trace.advice[:most]):
-            self.row("" if index else "to try", advice_words(item))
+            self.row("" if index else "to try", trace_wording.advice_words(item))
             if item.code is not None:
                 self.row("", f"> {item.code}")
         self.left_out(len(trace.advice), most)

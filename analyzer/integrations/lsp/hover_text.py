@@ -9,18 +9,8 @@ from dataclasses import dataclass
 
 from tcready.integrations.lsp.last_run import LastRun
 from tcready.reports.markdown.comment import plain
+from tcready.reports.shared import wording
 from tcready.reports.shared.phrases import named_target, number, percent, reflow, shorten
-from tcready.reports.shared.wording import (
-    EFFECT_WORD,
-    VERDICT_WORD,
-    advice_on,
-    code_of,
-    cost_sentence,
-    run_evidence,
-    static_evidence,
-    status_phrase,
-    visible,
-)
 from tcready.schema.report import TargetReport
 from tcready.schema.static import Finding, RuleText, StaticModule, StaticTarget
 
@@ -45,14 +35,14 @@ def about(found: Finding, rules: Mapping[str, RuleText], last: LastRun | None, t
 
     `rules`: the texts by code; `texts`: the content of open files, by the paths of the findings.
     """
-    effect = EFFECT_WORD[found.effect]
-    title = f"**{code_of(found)}** {found.name} ({found.level}, {effect}, {found.confidence} confidence)"
+    effect = wording.EFFECT_WORD[found.effect]
+    title = f"**{wording.code_of(found)}** {found.name} ({found.level}, {effect}, {found.confidence} confidence)"
     parts = [title, _spoken(found.message)]
-    evidence = static_evidence(found)
+    evidence = wording.static_evidence(found)
     if evidence:
         parts.append("\n".join(f"- {_spoken(line)}" for line in evidence))
     parts += _in_the_run(found, last, texts)
-    rule = advice_on(found, rules)
+    rule = wording.advice_on(found, rules)
     if rule is not None:
         parts.append(f"**Why it hurts:** {reflow(rule.why)}")
         parts.append(f"**Use instead:** {reflow(rule.instead)}")
@@ -74,18 +64,18 @@ def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) 
     if seen is None or not last.has_fresh_result(seen, texts):
         yield from _out_of_date(found.path, last, texts)
         return
-    names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
-    lines = [f"**In the last run** of {names}: {_spoken(status_phrase(seen, ran=True))}"]
-    lines += [f"- {_spoken(shorten(text))}" for text in run_evidence(seen)]
-    cost = cost_sentence(seen)
+    names = ", ".join(f"`{wording.visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
+    lines = [f"**In the last run** of {names}: {_spoken(wording.status_phrase(seen, ran=True))}"]
+    lines += [f"- {_spoken(shorten(text))}" for text in wording.run_evidence(seen)]
+    cost = wording.cost_sentence(seen)
     yield "\n".join([*lines, *([f"- {plain(cost)}"] if cost else [])])
 
 
 def _out_of_date(path: str, last: LastRun, texts: Mapping[str, str]) -> Iterator[str]:
     """Return a note that the code has changed since the last run, for the runs that include a file."""
     for run, changed in last.out_of_date(path, texts):
-        named = visible(named_target(run, last.report.targets))
-        files = ", ".join(f"`{visible(each)}`" for each in changed[:NAMED])
+        named = wording.visible(named_target(run, last.report.targets))
+        files = ", ".join(f"`{wording.visible(each)}`" for each in changed[:NAMED])
         more = f" and {number(len(changed) - NAMED, 'other file')}" if len(changed) > NAMED else ""
         yield (
             f"**The last run** of `{named}` was of other code: {files}{more} changed since. "
@@ -124,7 +114,8 @@ def _of_runs(target: StaticTarget, root: StaticModule, last: LastRun, texts: Map
     runs = last.runs_from(target.target, root)
     mode = " ({})" if len(runs) > 1 else ""
     return [
-        f"{VERDICT_WORD[run.verdict]}{mode.format(run.mode)}{_captured(run)}{_age(run, last, texts)}" for run in runs
+        f"{wording.VERDICT_WORD[run.verdict]}{mode.format(run.mode)}{_captured(run)}{_age(run, last, texts)}"
+        for run in runs
     ]
 
 
@@ -132,7 +123,7 @@ def _of_part(module: StaticModule, last: LastRun, texts: Mapping[str, str]) -> l
     found = []
     for share in last.shares_of(module):
         part = percent(share.captured / share.operations)
-        named = visible(named_target(share.target, last.report.targets))
+        named = wording.visible(named_target(share.target, last.report.targets))
         found.append(f"{part} of its operations in graphs, in {named}{_age(share.target, last, texts)}")
     return found
 
@@ -160,4 +151,4 @@ def _spoken(text: str) -> str:
     pieces = text.split("`")
     if len(pieces) % 2 == 0:  # the code that is quoted holds one
         return plain(text)
-    return "".join(f"`{visible(p)}`" if n % 2 else plain(p) for n, p in enumerate(pieces))
+    return "".join(f"`{wording.visible(p)}`" if n % 2 else plain(p) for n, p in enumerate(pieces))
