@@ -61,6 +61,7 @@ REWRITTEN = {
     "a leaf among others": ("", "y = x * 2\nreturn y + torch.zeros(8, requires_grad=True, dtype=x.dtype)"),
     "a parameter": ("", "y = x * 2\nweight = nn.Parameter(torch.full((8,), 2.0))\nreturn y * weight"),
     "a norm": ("", "y = x * 2\nnorm = nn.LayerNorm(8)\nreturn norm(y) + y"),
+    "a norm with a comment": ("", "y = x * 2\nnorm = nn.LayerNorm(8)  # plain\nreturn norm(y) + y"),
     "a norm called at once": ("", "y = x * 2\nreturn nn.LayerNorm(x.shape[-1])(y) + y"),
     "a norm of batches": ("", "y = x * 2\nreturn nn.BatchNorm1d(8)(y) - y"),
     "a distribution": (

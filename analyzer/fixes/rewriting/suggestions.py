@@ -180,7 +180,7 @@ def _of_statements(path: str, source: Source, piece: CstRegion, change: Change) 
     line_end = source.line_end(first)
     new_text = line_end.join(written).removeprefix(margin)
     above = source.lines[first - 2].strip() if first > 1 else ""
-    if isinstance(new[0], cst.FunctionDef) and above and not above.endswith(":"):
+    if new and isinstance(new[0], cst.FunctionDef) and above and not above.endswith(":"):
         new_text = f"{line_end}{margin}{new_text}"
         return Edit(path, first, 1, last, len(source.lines[last - 1]) + 1, new_text)
     return Edit(path, first, len(margin) + 1, last, len(source.lines[last - 1]) + 1, new_text)
