@@ -95,12 +95,12 @@ class CaptureFailures:
         """Return `4 of 12 parts that the model compiles itself run eagerly`; empty if none does."""
         eager = sum(len(each.eager) for each in self.own_compiles)
         of = sum(len(each.parts) for each in self.own_compiles)
-        return f"{eager} of {_number(of, 'part')} that the model compiles itself run eagerly" if of else ""
+        return f"{eager} of {counted(of, 'part')} that the model compiles itself run eagerly" if of else ""
 
     def words_by_torch(self) -> str:
         """Return `torch ends the graph on purpose at 2 lines`; empty if it does so nowhere."""
         count = len(self.by_torch)
-        return f"torch ends the graph on purpose at {_number(count, 'line')}" if count else ""
+        return f"torch ends the graph on purpose at {counted(count, 'line')}" if count else ""
 
     def summary(self) -> str:
         """Return the numbers of break sites and skipped frames, even if zero."""
