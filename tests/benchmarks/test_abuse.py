@@ -358,7 +358,7 @@ def _planted(value: Any, names: frozenset[str]) -> Any:
 
 FIXED = frozenset(
     "schema_version status level confidence origin state stage reason mode verdict effect fate action kind phase device "
-    "inputs_from speaker sha256 fingerprint text library where tool of resolved chosen name recommended code production rollback".split()
+    "inputs_from way speaker sha256 fingerprint text library where tool of resolved chosen name recommended code production rollback".split()
 )
 """Keys of words of fixed sets, of what is looked up by it, and of code, whose lines are lines."""
 
