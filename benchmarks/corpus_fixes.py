@@ -267,7 +267,7 @@ class Summary:
     built: int
     breaking: int
     clean: int
-    """Classes all of whose sites are gone."""
+    """Classes in which no break is left."""
     by_class: Counter[str]
     """Sites by outcome; one counts for each class that shows it."""
     by_line: Counter[str]

@@ -453,12 +453,10 @@ def _number_events(recompile: Recompile, caller: Frame, run: Run) -> Iterator[Ev
     for name in options:
         what = f"`{name}` of the optimizer is a number and changed"
         remedy = ": make it a tensor, `lr=torch.tensor(...)`" if name == "lr" else ""
-        yield Event(
-            target=run.target,
-            case=recompile.case,
-            path=caller.path,
-            line=caller.line,
-            symbol=caller.symbol,
+        yield Event.at(
+            run,
+            recompile.case,
+            caller,
             origin="own",
             effect="recompile",
             name="number-of-optimizer",
@@ -486,12 +484,10 @@ def _own_compile_events(own: OwnCompile, run: Run) -> Iterator[Event]:
         message = (
             f"{parts}, and {again} compiles again {own.compiled_again} time{'' if own.compiled_again == 1 else 's'}"
         )
-    yield Event(
-        target=run.target,
-        case=None,
-        path=own.place.path,
-        line=own.place.line,
-        symbol=own.place.symbol,
+    yield Event.at(
+        run,
+        None,
+        own.place,
         origin="own",
         effect="frame_skip" if own.limit else "recompile",
         name="limit-of-parts" if own.limit else "recompile-of-parts",
